@@ -131,28 +131,42 @@ def read(data: bytes) -> Signed | Refusal:
         *revoked,
         *(PeerId(address.rpartition("/")[2]) for address in card.bootstrap),
     }
-    sizes = (
-        (0, len(card.signers), MAX_SIGNERS),  # the next line asks for 1 or more
-        (1, card.threshold, len(card.signers)),
-        (1 if private else 0, len(admit), MAX_SIGNERS),
-        (1, private.chain if private else 1, MAX_CHAIN),
-        (0, len(revoked), MAX_REVOKED),
-        (1, len(card.bootstrap), MAX_ADDRESSES),
-        (1, len(names), MAX_TASKS),
-        (limits.MIN_EPISODES, card.episodes, limits.MAX_EPISODES),
-        (1, card.characters, limits.MAX_EPISODE_CHARS),
-        (0, len(card.notes), MAX_NOTES_CHARS),
-        (DAY, card.expires - card.issued, MAX_LIFE),
-    )
     if any([*each] != sorted({*each}) for each in (names, card.signers, admit, revoked)):
         return Refusal.NOT_CANONICAL
     try:
         all(map(public_key, peers))
     except ValueError:
         return Refusal.BAD_KEY
-    return (
-        signed if all(least <= size <= most for least, size, most in sizes) else Refusal.OVER_LIMITS
+    return Refusal.OVER_LIMITS if over_limits(card) else signed
+
+
+def over_limits(card: Card) -> str:
+    """The first of its limits that the card exceeds, for its signers; "" where it keeps them."""
+    private = card.members
+    admit, revoked = (private.admit, private.revoked) if private else ((), ())
+    sizes = (
+        # The next line asks for 1 or more
+        ("signers", 0, len(card.signers), MAX_SIGNERS),
+        ("threshold", 1, card.threshold, len(card.signers)),
+        (
+            "keys that admit",
+            1 if private else 0,
+            len(admit),
+            MAX_SIGNERS,
+        ),
+        ("certificates in a chain", 1, private.chain if private else 1, MAX_CHAIN),
+        ("revoked ids", 0, len(revoked), MAX_REVOKED),
+        ("bootstrap addresses", 1, len(card.bootstrap), MAX_ADDRESSES),
+        ("tasks", 1, len(card.tasks), MAX_TASKS),
+        ("episodes", limits.MIN_EPISODES, card.episodes, limits.MAX_EPISODES),
+        ("characters", 1, card.characters, limits.MAX_EPISODE_CHARS),
+        ("characters of notes", 0, len(card.notes), MAX_NOTES_CHARS),
+        ("seconds until it expires", DAY, card.expires - card.issued, MAX_LIFE),
     )
+    for what, least, size, most in sizes:
+        if not least <= size <= most:
+            return f"{what}: {size}, where {least} to {most} can be"
+    return ""
 
 
 def sign(signed: Signed, identity: Identity) -> Signed:

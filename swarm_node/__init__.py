@@ -41,9 +41,11 @@ def __dir__() -> list[str]:
 
 
 def _whole(name: str, found: Any) -> Any:
-    """The object as it is; a configuration class with the sections of extensions."""
+    """The object as it is; a configuration class with the sections of extensions, whose mistakes
+    are a line.
+    """
     if not name.endswith("Config"):
         return found
-    from swarm_node.settings import with_sections
+    from swarm_node.settings.command_line import told_in_a_line
 
-    return with_sections(found)
+    return told_in_a_line(found)

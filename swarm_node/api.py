@@ -4,14 +4,18 @@
 `swarm_node.api`. docs/how-to/python.md shows them at work.
 """
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from protocol.messages import Episode, Question, RolloutGroup, Round
 from swarm_node.commands.home import load_identity, owned
+from swarm_node.common import homeless
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment
 from swarm_node.network.client import build_network
@@ -21,6 +25,9 @@ from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import ScoredGroup, Skipped
 from swarm_node.settings import NodeConfig, adjusted
 from swarm_node.settings.command_line import from_python
+from swarm_node.settings.secret import revealed
+
+C = TypeVar("C", bound=BaseModel)
 
 
 class Swarm:
@@ -132,13 +139,31 @@ class Swarm:
 
 def join(config: NodeConfig | Path | str | None = None, **options: Any) -> Swarm:
     """A place in a swarm, by a configuration, its file or the name of a shipped one; `options` set
-    single options. UserError, in one line, for a mistake in any of them.
+    single options. UserError, in one line, for a mistake in any of them. Where nothing names the
+    home, a line on stderr says which one is made.
     """
     return Swarm(configured(config, options))
 
 
 def configured(config: NodeConfig | Path | str | None, options: Mapping[str, Any]) -> NodeConfig:
     """The configuration that the arguments of `join` mean. UserError for a mistake in them."""
-    if isinstance(config, NodeConfig):
-        return from_python(NodeConfig, None, config.model_dump(exclude_unset=True), options)
-    return from_python(NodeConfig, config, options)
+    made = combined(NodeConfig, config, options)
+    home = made.home.expanduser()
+    if "home" not in made.model_fields_set and not home.exists():
+        sys.stderr.write(f"swarm-node: makes a home in {home}; name another by home=...\n")
+    return made
+
+
+def combined(kind: type[C], config: BaseModel | Path | str | None, options: Mapping[str, Any]) -> C:
+    """The configuration of this kind that a script names by an object, a file or the name of a
+    shipped one, with its options. UserError for a mistake in them.
+    """
+    homeless.settle()
+    if isinstance(config, kind):
+        return from_python(kind, None, revealed(config, exclude_unset=True), options)
+    if config is not None and not isinstance(config, Path | str):
+        raise UserError(
+            f"{kind.__name__} is wanted, or a file or the name of a shipped configuration, not "
+            f"{type(config).__name__}"
+        )
+    return from_python(kind, config, options)

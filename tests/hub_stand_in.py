@@ -1,5 +1,5 @@
-"""A Hugging Face hub on loopback: repositories in memory, and the requests of `upload_folder` and
-`from_pretrained`.
+"""A Hugging Face hub on loopback: repositories in memory, and the requests of `upload_folder`,
+`from_pretrained` and `load_dataset`.
 """
 
 import base64
@@ -24,6 +24,9 @@ class Hub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.files: dict[str, dict[str, bytes]] = {}  # repository -> path -> content
         self.private: dict[str, bool] = {}
+        self.rows: dict[str, dict[str, bytes]] = {}  # data set -> path -> content
+        self.locked = False  # whether data sets are for those alone who show the token
+        self.tokens: set[str] = set()  # that requests for data sets showed
         self.asked: set[tuple[str, str]] = set()  # revisions and files
         self.refuse = 0  # a status that every request gets, if not 0
         self.address = f"http://127.0.0.1:{self.server_address[1]}"
@@ -50,9 +53,17 @@ class Handler(Quiet):
     protocol_version = "HTTP/1.1"
     server: Hub
 
+    def parse_request(self) -> bool:
+        """Also takes what a client says to a proxy, which names the server."""
+        whole = super().parse_request()
+        self.path = re.sub("^http://[^/]+", "", getattr(self, "path", ""))
+        return whole
+
     def do_POST(self) -> None:
         body, hub = self._body(), self.server
-        if hub.refuse or self.headers.get("authorization") != f"Bearer {TOKEN}":
+        if self.path.startswith("/api/datasets/"):
+            self._of_rows(body)
+        elif hub.refuse or self.headers.get("authorization") != f"Bearer {TOKEN}":
             self.say({"error": "Invalid username or password."}, hub.refuse or 401)
         elif self.path == "/api/validate-yaml":  # of the model card
             self.say({"errors": [], "warnings": []})
@@ -74,7 +85,9 @@ class Handler(Quiet):
 
     def do_GET(self) -> None:
         files = self.server.files
-        if match := re.match(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", self.path):
+        if self.path.startswith(("/api/datasets/", "/datasets/")):
+            self._of_rows(b"")
+        elif match := re.match(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", self.path):
             self.server.asked.add((match[2], match[3]))
             content = files.get(match[1], {}).get(match[3])
             if content is None:
@@ -91,6 +104,46 @@ class Handler(Quiet):
             self.say({"error": self.path}, 404)
 
     do_HEAD = do_GET
+
+    def _of_rows(self, body: bytes) -> None:
+        """Answers what `load_dataset` asks of a data set."""
+        hub = self.server
+        self.server.tokens.add(token := self.headers.get("authorization", ""))
+        if hub.locked and token != f"Bearer {TOKEN}":
+            error = {"X-Error-Code": "RepoNotFound"}
+            return self.say({"error": f"Repository not found, with {token}"}, 401, **error)
+        name, _, rest = re.sub("^(/api)?/datasets/", "", self.path).partition("?")[0].partition("/")
+        owned, _, rest = rest.partition("/")
+        files = hub.rows.get(f"{name}/{owned}")
+        if files is None:
+            error = {"X-Error-Code": "RepoNotFound"}
+            return self.say({"error": "Repository not found"}, 404, **error)
+        entries = [
+            {"type": "file", "path": path, "size": len(content), "oid": "1" * 40}
+            for path, content in files.items()
+        ]
+        if match := re.match("resolve/[^/]+/(.+)", rest):
+            return self._file_of_rows(files.get(match[1]))
+        if rest.startswith("tree"):
+            return self.say(entries)
+        if rest.startswith("paths-info"):
+            asked = json.loads(body)["paths"]
+            return self.say([entry for entry in entries if entry["path"] in asked])
+        siblings = [{"rfilename": path} for path in files]
+        about = {"id": f"{name}/{owned}", "sha": COMMIT, "siblings": siblings, "private": False}
+        return self.say({**about, "tags": [], "downloads": 0, "disabled": False, "gated": False})
+
+    def _file_of_rows(self, content: bytes | None) -> None:
+        if content is None:
+            return self.say({"error": "Entry not found"}, 404, **NOT_FOUND)
+        tag = hashlib.sha256(content).hexdigest()
+        facts = {"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
+        part = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("range", ""))
+        if part is None:
+            return self.raw(content, 200, **facts)
+        begin, end = int(part[1]), min(int(part[2] or len(content)), len(content) - 1)
+        facts["Content-Range"] = f"bytes {begin}-{end}/{len(content)}"
+        return self.raw(content[begin : end + 1], 206, **facts)
 
     def _body(self) -> bytes:
         if self.headers.get("transfer-encoding") != "chunked":

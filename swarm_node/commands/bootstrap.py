@@ -136,6 +136,15 @@ def _network(config: BootstrapConfig) -> NetworkConfig:
     return NetworkConfig(**config.model_dump(include=set(NetworkConfig.model_fields)))
 
 
+def as_written(text: str, argv: Sequence[str]) -> str:
+    """The text with flags as this command has them: messages of the network name those of `run`,
+    which a user may have written here, too.
+    """
+    if any(word.startswith("--network.") for word in argv):
+        return text
+    return text.replace("--network.no-", "--no-").replace("--network.", "--")
+
+
 def command(argv: list[str]) -> None:
     """Runs until it is told to stop. Prints addresses to standard output, and other lines to
     standard error.
@@ -143,11 +152,15 @@ def command(argv: list[str]) -> None:
     config = from_command_line(BootstrapConfig, argv, "swarm-node bootstrap", flags_only=True)
 
     def tell(text: str) -> None:
-        print(printable(text, 400), file=sys.stderr, flush=True)
+        print(printable(as_written(text, argv), 400), file=sys.stderr, flush=True)
 
-    bootstrap(
-        config, show=lambda address: print(printable(address), flush=True), warn=tell, note=tell
-    )
+    def show(address: str) -> None:
+        print(printable(address), flush=True)
+
+    try:
+        bootstrap(config, show, tell, tell)
+    except UserError as error:
+        raise type(error)(as_written(str(error), argv)) from error
 
 
 BOOTSTRAP = Command(BootstrapConfig, PAGE, command)

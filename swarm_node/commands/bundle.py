@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, reason_of
 from swarm_node.common.files import open_to_read
 from swarm_node.common.redaction import redacted
 from swarm_node.settings import NodeConfig
@@ -58,7 +58,7 @@ def write_bundle(
         raise UserError(f"{file} exists: remove it, or choose another name") from error
     except OSError as error:
         raise UserError(
-            f"{file}: {error.strerror}; choose another --bundle, in a folder that you can write"
+            f"{file}: {reason_of(error)}; choose another --bundle, in a folder that you can write"
         ) from error
     return list(parts)
 

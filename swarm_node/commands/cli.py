@@ -25,12 +25,13 @@ def main() -> None:
     """
     import signal  # here and below: little may run before the handler is set
 
-    from swarm_node.common import interrupts, terminal
+    from swarm_node.common import homeless, interrupts, terminal
 
     signal.signal(signal.SIGINT, interrupts.leave_at_once)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # bin/swarm-node holds it back
     interrupts.mend_streams()
     terminal.guard_streams()
+    homeless.settle()
     # Before torch loads, since its idle threads would spin: two nodes on two cores take a tenth of
     # the time without.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -119,10 +120,13 @@ def dispatch(argv: list[str]) -> None:
     terminal.guard_libraries()
     with saying("loading ...") if entry.lasting else nullcontext():
         command = load(entry)
-    if "--help" in arguments or "-h" in arguments:
+    # Behind -- everything is text
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    flags, words = arguments[:end], arguments[end:]
+    if "--help" in flags or "-h" in flags:
         print(f"{command.page}\n\nall options, with their defaults: swarm-node {name} --help-all")
         return
-    command.do(["--help" if argument == "--help-all" else argument for argument in arguments])
+    command.do(["--help" if flag == "--help-all" else flag for flag in flags] + words)
 
 
 @contextmanager

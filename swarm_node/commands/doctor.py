@@ -21,7 +21,7 @@ from swarm_node.commands.check import examine
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import in_use, load_identity
 from swarm_node.commands.status import SENSELESS, alone, strange
-from swarm_node.common.errors import Finding, Level, UserError, printable
+from swarm_node.common.errors import Finding, Level, UserError, printable, reason_of
 from swarm_node.network import confinement
 from swarm_node.network.process import control
 from swarm_node.network.process.runner import BootstrapNode
@@ -33,6 +33,9 @@ from swarm_node.settings.command_line import from_command_line
 
 SAME_CODE = "install the same code and packages as the others"
 LITTLE_SPACE = 512 * 1024 * 1024  # bytes; a checkpoint of a small model and its optimiser
+
+# The finding about a home whose running node trains nothing
+BOOTSTRAP = Finding("role", Level.OK, "a bootstrap node: it lets others in, and trains nothing")
 
 PAGE = """\
 usage: swarm-node doctor [CONFIG.toml] [--flags]
@@ -70,7 +73,7 @@ def diagnose(config: NodeConfig) -> Iterator[Finding]:
     if identity is not None:
         yield from _network(config, home, identity, answer)
     if answer is not None and answer.get("role") == "bootstrap":
-        yield Finding("bootstrap node", Level.OK, "it lets others in, and trains nothing")
+        yield BOOTSTRAP
     else:
         yield from _training(config, identity)
 
@@ -80,6 +83,11 @@ def verdict(findings: Sequence[Finding]) -> tuple[int, str]:
     train.
     """
     levels = {finding.level for finding in findings}
+    if BOOTSTRAP in findings:
+        marked = [level for level in (Level.BAD, Level.ALONE) if level in levels]
+        if marked:
+            return 1, f"this bootstrap node lets nobody in for now: see what is marked {marked[0]}"
+        return 0, "this bootstrap node lets others in"
     if Level.BAD in levels:
         return 3, "this node cannot train: see what is marked bad"
     if Level.ALONE in levels:
@@ -129,7 +137,7 @@ def _disk(home: Path) -> Finding:
         free = shutil.disk_usage(existing).free
     except OSError as error:
         text = (
-            f"{existing} cannot be written ({error.strerror}): make room there, or choose "
+            f"{existing} cannot be written ({reason_of(error)}): make room there, or choose "
             "another --home"
         )
         return Finding("disk", Level.BAD, text)

@@ -11,8 +11,9 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from protocol.identity import KEY_BYTES, Identity
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, reason_of
 from swarm_node.common.files import keep_private
+from swarm_node.common.shell import typed
 
 KEY_FILE = "identity.key"
 LOCK_FILE = "lock"
@@ -39,7 +40,7 @@ def owned(home: Path) -> Iterator[None]:
         raise UserError(f"home {home} is a file: choose another --home") from error
     except OSError as error:
         remedy = f"make it writable for user {os.getuid()}, or choose another with --home"
-        raise UserError(f"home {home}: {error.strerror}; {remedy}") from error
+        raise UserError(f"home {home}: {reason_of(error)}; {remedy}") from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -112,8 +113,8 @@ def _load(path: Path) -> Identity:
             raise UserError(f"key file {path}: not a regular file; move away what has this name")
         if mode & 0o077:
             raise UserError(
-                f"key file {path}: others may open it (mode {mode & 0o777:03o}); run: chmod 600 "
-                f"{path}"
+                f"key file {path}: others may open it (mode {mode & 0o777:03o}); run: "
+                f"{typed('chmod', 600, path)}"
             )
         data = file.read(KEY_BYTES + 1)
     try:

@@ -11,7 +11,7 @@ from typing import Any
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import in_use
 from swarm_node.common import plugins
-from swarm_node.common.errors import UserError, printable
+from swarm_node.common.errors import UserError, printable, reason_of
 from swarm_node.common.files import open_to_write
 from swarm_node.network.process import control
 from swarm_node.settings import AskConfig, StatusConfig
@@ -304,6 +304,11 @@ def _tell(argv: list[str], command: str, act: Callable[[Path], None], now: str, 
     ).home.expanduser()
     if not home.is_dir():
         raise UserError(f"home {home} is no folder: name the folder of a node with --home")
+    if (control.ask(home) or {}).get("role") == "bootstrap":
+        raise UserError(
+            f"a bootstrap node runs in {home}: it does not train, so it cannot {command}; "
+            "Ctrl-C or SIGTERM stops it"
+        )
     try:
         act(home / PAUSE_FILE)
     except FileNotFoundError as error:
@@ -312,7 +317,7 @@ def _tell(argv: list[str], command: str, act: Callable[[Path], None], now: str, 
         ) from error
     except OSError as error:
         raise UserError(
-            f"home {home}: {error.strerror}; name the folder of a node with --home"
+            f"home {home}: {reason_of(error)}; name the folder of a node with --home"
         ) from error
     print(now if in_use(home) else f"no node runs there now; the next one will {later}")
 

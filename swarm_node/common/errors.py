@@ -22,6 +22,9 @@ _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 # Letters and marks by category, which show nothing: joiners, fillers, selectors of variants
 _INVISIBLE = {*"\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0", *map(chr, range(0xE0100, 0xE01F0))}
 
+# What stands for white space that is hidden
+_SHOWN = {"\n": "↵", "\t": " "}
+
 # Errors that may pass by themselves: a full disk, a port or a lock that is taken, no room, no
 # connection.
 _PASSING = {
@@ -88,6 +91,11 @@ def last_line(text: str, most: int = 200, secrets: Iterable[str] = ()) -> str:
     return printable(lines[-1], most) if lines else ""
 
 
+def reason_of(error: OSError) -> str:
+    """Why the system refused; the words of a library whose error has no such reason."""
+    return error.strerror or first_line(error)
+
+
 def printable(text: str, limit: int = 200, secrets: Iterable[str] = ()) -> str:
     """At most `limit` characters on one line, without escapes, controls or characters that reorder
     their neighbours, and without the secrets that `hidden` knows, or `secrets`. The end of a text
@@ -108,11 +116,11 @@ def _without(text: str, secrets: Iterable[str]) -> str:
 
 def escaped(text: str) -> str:
     """The text on one line, with a question mark in place of each character that a terminal obeys
-    or does not show.
+    or does not show, an arrow for a new line and a blank for a tab.
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join("?" if _obeyed(char) else char for char in text)
+    return "".join(_SHOWN.get(char, "?") if _obeyed(char) else char for char in text)
 
 
 def _obeyed(char: str) -> bool:

@@ -97,6 +97,18 @@ class EnvironmentKind(Protocol):
         """The reason why an expected task is not offered, if there is one."""
         return None
 
+    def variables(self, config: Asking) -> Sequence[str]:
+        """Names of environment variables that the user hands to the processes which score, although
+        they may hold secrets.
+        """
+        return ()
+
+    def fetch(self, config: Asking) -> None:
+        """Gets what the user brings and only the user's own process can get, with a token or by a
+        proxy, before processes start that have neither. UserError.
+        """
+        return None
+
     def start(self, tasks: Sequence[str], config: Asking) -> AskingEnvironment:
         """An environment that uses these tasks and rebuilds all of this kind. UserError if the
         options do not allow it.

@@ -2,6 +2,7 @@
 names.
 """
 
+import os
 from functools import cache
 from typing import Any, TypeVar
 
@@ -117,6 +118,14 @@ def build_environment(config: Asking, prepare: bool = False) -> Mixture:
     if told := leaving(config):
         mixture.notes.append((False, told))
     return mixture
+
+
+def handed(config: Asking) -> dict[str, str]:
+    """The environment variables that the user hands to those who score: a process that builds
+    environments gets them beside those that hold no secrets.
+    """
+    names = [name for kind in kinds(config.environment.use) for name in kind.variables(config)]
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def right_answer(config: Asking, question: Question) -> str:

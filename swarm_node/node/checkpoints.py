@@ -14,6 +14,7 @@ from swarm_node.common.errors import Diverged, UserError, first_line
 from swarm_node.node.evaluation import MEASURED, REWARD, Measured, best_so_far
 from swarm_node.node.learner import Learner
 from swarm_node.node.round import Node, read_waiting
+from swarm_node.policy import named
 from swarm_node.policy.device import OutOfMemory, attempt
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.soundness import Damaged
@@ -23,6 +24,7 @@ from swarm_node.training import checkpoint
 from swarm_node.training.trainer import GrpoTrainer
 
 LAST, BEST = "checkpoints", "best"  # folders in the home
+DIGEST = "model_digest"  # of a model in a folder, in a checkpoint's extra state
 COMMIT = re.compile("[0-9a-f]{40}")
 SPARE = 1.1  # times the size of the last checkpoint must be free for the next
 ADAM_BYTES = 8  # of AdamW's state, for each trained weight
@@ -164,9 +166,10 @@ class Kept:
 
     def _check_model(self, extra: dict[str, Any]) -> None:
         earlier, wanted = extra["model"], self._config.model.model_dump(mode="json")
-        for key in ("name", "lora_rank"):
-            if earlier[key] != wanted[key]:
-                raise self._other(key, earlier[key], wanted[key])
+        if not _same_model(earlier["name"], wanted["name"], extra.get(DIGEST, "")):
+            raise self._other("name", earlier["name"], wanted["name"])
+        if earlier["lora_rank"] != wanted["lora_rank"]:
+            raise self._other("lora_rank", earlier["lora_rank"], wanted["lora_rank"])
 
     def _other(self, key: str, earlier: object, wanted: object) -> UserError:
         return UserError(
@@ -208,6 +211,8 @@ class Keeper:
         )
         model = config.model.model_copy(update={"revision": policy.commit or config.model.revision})
         self._whose = {"peer_id": node.peer_id, "model": model.model_dump(mode="json")}
+        if made_of := named.digest(config.model.name):
+            self._whose[DIGEST] = made_of
         self._clock = clock
         self._tried = -inf  # when this run last tried to write a checkpoint
         self.seconds = 0.0  # that the last checkpoint took to write
@@ -296,6 +301,14 @@ class Keeper:
             return getattr(error, "strerror", None) or str(error)
         self._telemetry.emit(CheckpointSaved(done, str(path)))
         return ""
+
+
+def _same_model(earlier: str, wanted: str, earlier_digest: str) -> bool:
+    """Whether both names are of one model. Where its folder moved, the digest of what is in it
+    decides.
+    """
+    moved = bool(earlier_digest) and named.digest(wanted) == earlier_digest
+    return named.same(earlier, wanted) or moved
 
 
 def trainer_of(node: Node) -> GrpoTrainer:

@@ -30,7 +30,7 @@ from swarm_node.common.channel import (
 )
 from swarm_node.common.children import Process, ending, start, without_secrets
 from swarm_node.common.loading import quickly
-from swarm_node.environments.registry import build_environment
+from swarm_node.environments.registry import build_environment, handed
 from swarm_node.network.in_memory import Alone
 from swarm_node.rollouts.groups import Generated, ScoredGroup, StepReport
 from swarm_node.rollouts.interfaces import Environment, Trainer
@@ -111,7 +111,8 @@ class GeneratorProcess:
 
     def start(self) -> None:
         self._messages = SimpleQueue()
-        environment, passed = generator_environment(self._threads), (self._order.descriptor,)
+        environment = generator_environment(self._threads) | handed(self._order.config)
+        passed = (self._order.descriptor,)
         self._process, connection = start(
             self._command, self._log, environment, passed, append=True
         )

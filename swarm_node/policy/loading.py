@@ -18,7 +18,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PretrainedConfig
 from transformers.utils import logging
 
-from swarm_node.common.errors import UserError, first_line
+from swarm_node.common.errors import UserError, first_line, reason_of
 from swarm_node.common.files import write_bytes
 from swarm_node.common.parsing import parse_json
 from swarm_node.common.terminal import native_kept
@@ -331,7 +331,8 @@ def _share_base(model: nn.Module, place: Path) -> mmap.mmap | None:
                     memory = _taken(weights, file)
     except OSError as error:
         named.say(
-            f"the weights of {place.name} are not shared with other nodes: {file}: {error.strerror}"
+            f"the weights of {place.name} are not shared with other nodes: {file}: "
+            f"{reason_of(error)}"
         )
     return memory
 

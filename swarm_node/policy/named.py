@@ -10,6 +10,7 @@ are in the cache. So this module asks the hub first, without that library.
 """
 
 import fcntl
+import hashlib
 import os
 import re
 import shutil
@@ -105,6 +106,30 @@ def folder(name: str) -> Path:
         installed = Path(sys.prefix, "share", "swarm-node", "models", name)
         return installed if is_whole(installed) else cache() / name
     return starters.folder(name) if name in starters.NAMES else Path(name).expanduser()
+
+
+def same(one: str, other: str) -> bool:
+    """Whether both are the name of one model: two spellings of one path are."""
+    return one == other or os.path.realpath(folder(one)) == os.path.realpath(folder(other))
+
+
+def digest(name: str) -> str:
+    """A digest of what makes the model in a folder of the user's: its configuration and weights. ""
+    for other models, which their names and revisions tell apart, and for a folder without them.
+    """
+    place = Path(name).expanduser()
+    if name in KNOWN or is_starter(name) or not place.is_dir():
+        return ""
+    found = hashlib.sha256()
+    try:
+        files = [place / "config.json", *sorted(place.glob("*.safetensors"))]
+        for file in files:
+            with file.open("rb") as content:
+                of_file = hashlib.file_digest(content, "sha256").hexdigest()
+            found.update(f"{file.name} {of_file}\n".encode())
+    except OSError:
+        return ""
+    return found.hexdigest() if len(files) > 1 else ""
 
 
 def source(name: str) -> str:
@@ -254,8 +279,8 @@ def is_hub_name(name: str) -> bool:
 
 @once
 def only_here(name: str, revision: str = "") -> bool:
-    """Whether to load this hub model only from the cache, as the hub does not answer. UserError if
-    it is not there.
+    """Whether to load this hub model only from the cache, as the hub does not answer or the cache
+    cannot be written. UserError if it is not there.
 
     If the hub answers, even that there is no such model, its library is left to report that.
     """
@@ -267,14 +292,16 @@ def only_here(name: str, revision: str = "") -> bool:
             f"(hf download {name} --local-dir FOLDER) and give --model.name FOLDER, or a starter, "
             "such as rare"
         ) from (None if problem == FORBIDDEN else ConnectionError(problem))
-    return bool(problem)
+    return bool(problem) or (_cached(name) and not os.access(_cache_of_hub(), os.W_OK))
 
 
-def unreachable(name: str, revision: str = "") -> str:
-    """Why the hub may not be asked for this model, or does not answer; "" if it answers."""
+def unreachable(name: str, revision: str = "", kind: str = "") -> str:
+    """Why the hub may not be asked for this model, or does not answer; "" if it answers. `kind`:
+    of repositories, as the hub writes it before their names; "" for models.
+    """
     offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in OFFLINE
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
-    url = f"{endpoint}/{quote(name)}/resolve/{quote(revision or 'main', safe='')}/config.json"
+    url = f"{endpoint}/{kind}{quote(name)}/resolve/{quote(revision or 'main', safe='')}/config.json"
     return FORBIDDEN if offline else _problem(url)
 
 
@@ -314,10 +341,14 @@ def _problem(url: str) -> str:
     return found[0]
 
 
-def _cached(name: str) -> bool:
+def _cache_of_hub() -> Path:
     home = Path(os.environ.get("HF_HOME", "~/.cache/huggingface")).expanduser()
-    folder = Path(os.environ.get("HF_HUB_CACHE", home / "hub")).expanduser()
-    return any((folder / f"models--{name.replace('/', '--')}" / "snapshots").glob("*/config.json"))
+    return Path(os.environ.get("HF_HUB_CACHE", home / "hub")).expanduser()
+
+
+def _cached(name: str) -> bool:
+    kept = _cache_of_hub() / f"models--{name.replace('/', '--')}"
+    return any((kept / "snapshots").glob("*/config.json"))
 
 
 if __name__ == "__main__":  # for `make model`

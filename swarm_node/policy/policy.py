@@ -126,7 +126,11 @@ class Policy:
         """
         system, arguments = self.frame.system, self.frame.arguments
         if not self.tokenizer.chat_template or not self.frame.chat:
-            return self._ids(f"{system}\n\n{text}" if system else text) or []
+            ids = self._ids(f"{system}\n\n{text}" if system else text) or []
+            # Some tokenizers end every text, and a model would have nothing to say behind an end
+            while len(ids) > 1 and ids[-1] in self.eos_ids:
+                ids.pop()
+            return ids
         turns = [{"role": "system", "content": system}] if system else []
         turns.append({"role": "user", "content": text})
         try:

@@ -12,7 +12,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from transformers import PreTrainedTokenizerBase
 
-from swarm_node.common.errors import first_line, printable
+from swarm_node.common.errors import first_line, printable, reason_of
 from swarm_node.common.files import is_plain
 from swarm_node.common.parsing import read_whole
 from swarm_node.policy import templates
@@ -55,7 +55,7 @@ def read_state(path: Path) -> dict[str, Any]:
     try:
         return State.model_validate_json(read_whole(path, MAX_STATE_BYTES)).model_dump()
     except OSError as error:
-        raise Damaged(f"{path.name}: {error.strerror}") from error
+        raise Damaged(f"{path.name}: {reason_of(error)}") from error
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, problem["loc"]))

@@ -19,6 +19,7 @@ import msgspec
 import torch
 import transformers
 
+from swarm_node.common.errors import reason_of
 from swarm_node.common.files import read_plain, write_bytes
 from swarm_node.common.parsing import parse_typed
 
@@ -124,7 +125,7 @@ def _read(path: Path, warn: Callable[[str], None]) -> Answers:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        warn(f"{path} cannot be used ({error.strerror}): what this model can do is tried again")
+        warn(f"{path} cannot be used ({reason_of(error)}): what this model can do is tried again")
         return {}
     with suppress(ValueError):
         kept = parse_typed(content, _Kept)

@@ -7,17 +7,20 @@ wherever the option stands.
 """
 
 import os
+import re
 import sys
+import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from swarm_node.common import plugins
-from swarm_node.common.errors import UserError, printable
+from swarm_node.common.errors import UserError, printable, reason_of
 from swarm_node.common.files import read_plain
 from swarm_node.common.parsing import parse_json, parse_toml
 from swarm_node.settings import of_home, programs, with_sections
@@ -46,6 +49,11 @@ KINDS = (
 # Kubernetes sets SWARM_NODE_PORT so for a service called swarm-node
 OTHERS = ("tcp://", "udp://", "sctp://")
 TRUTH = {"true": True, "false": False}  # what may stand behind a switch
+# Behind this word nothing is a flag, as in other programs
+END_OF_FLAGS = "--"
+# A flag is one word. So a text such as "-x + 3 = 5" is none, nor is a negative number
+FLAG = re.compile(r"(?:--|-(?![\d.,]))\w[^\s=]*(?:=.*)?", re.DOTALL)
+NEAR = 0.6  # least similarity of a name that a script was probably meant to write
 C = TypeVar("C", bound=BaseModel)
 
 
@@ -70,7 +78,7 @@ def from_command_line(
     without dashes belongs to, in place of a file.
     """
     kind = with_sections(kind)
-    if "--help" in argv:
+    if "--help" in flags_and_words(argv)[0]:
         print(help_page(kind, program), end="")
         raise SystemExit(0)
     file, given = sources_of(kind, argv, program, flags_only, first)
@@ -87,6 +95,63 @@ def from_python(kind: type[C], file: Path | str | None, *values: Mapping[str, An
         *(Source("flag", flatten(v)) for v in values),
     ]
     return _combined(kind, [_of_home(kind, given), *given], file)
+
+
+class WrongOption(UserError, ValueError):
+    """A mistake in a configuration that a script makes; as pydantic's own error, a ValueError."""
+
+
+# Classes that `told_in_a_line` made, and of what: another process makes them again
+_CORES: dict[type, type[BaseModel]] = {}
+
+
+class _ToldInALine:
+    """Makes a configuration as its class does, and tells a mistake as the command line does."""
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            lines = [_in_python(type(self), problem) for problem in error.errors(include_url=False)]  # type: ignore[arg-type]
+            raise WrongOption("; ".join(list(dict.fromkeys(lines))[:3])) from None
+
+    def __reduce__(self) -> Any:
+        return _made_again, (_CORES[type(self)], vars(self))
+
+
+@cache
+def told_in_a_line(kind: type[C]) -> type[C]:
+    """The class with its extensions' sections, whose objects are made with a UserError of one line
+    for a mistake.
+    """
+    whole = with_sections(kind)
+    about = {"__doc__": kind.__doc__, "__module__": kind.__module__}
+    made: type[C] = types.new_class(
+        kind.__name__, (_ToldInALine, whole), exec_body=lambda space: space.update(about)
+    )
+    _CORES[made] = kind
+    return made
+
+
+def _made_again(kind: type[C], values: dict[str, Any]) -> C:
+    made: C = told_in_a_line(kind).model_construct(**values)
+    return made
+
+
+def _in_python(kind: type[BaseModel], problem: Any) -> str:
+    """What is wrong, with the name as a script writes it."""
+    *outer, last = [part for part in problem["loc"] if isinstance(part, str)]
+    if problem["type"] != "extra_forbidden":
+        return _line(kind, problem, [])
+    section: Any = kind
+    for name in outer:
+        section = section.model_fields[name].annotation
+    near = get_close_matches(last, section.model_fields, 1, NEAR) or [
+        each for each in [meant(".".join([*outer, last]), describe(kind))] if each
+    ]
+    named = f"{'.'.join(outer)} has" if outer else f"{kind.__name__} has"
+    advice = f"did you mean {near[0]!r}?" if near else "see docs/reference/options.md"
+    return f"{named} no option {printable(last, 60)!r}; {advice}"
 
 
 def shipped(file: Path) -> Path:
@@ -138,14 +203,15 @@ def parse(
 
     `first` says what the first word without dashes is; where it is empty, no such word is taken.
     """
-    known, found, loose, rest = flags_of(kind), Source("flag"), list[str](), list(argv)
+    known, found, loose = flags_of(kind), Source("flag"), list[str]()
+    rest, words = flags_and_words(argv)
     while rest:
         word = rest.pop(0)
-        if not _is_flag(word):
+        if not is_flag(word):
             loose.append(word)
             continue
         name, _, attached = word.partition("=")
-        option, says = find_flag(known, name, command)
+        option, says = find_flag(known, name, command, first)
         given = [attached] if "=" in word else []
         if option.is_list or not given:
             given += _behind(option, rest)
@@ -156,6 +222,7 @@ def parse(
             found.values.get(option.key, []) + value if option.is_list else value
         )
         found.names[option.key] = name
+    loose += words
     if len(loose) > bool(first):
         extra = printable(loose[bool(first)], 60)
         takes = f"beside flags it takes only {first}" if first else "it takes only flags"
@@ -177,10 +244,10 @@ def flags_of(kind: type[BaseModel]) -> dict[str, tuple[Option, bool]]:
 
 
 def find_flag(
-    known: Mapping[str, tuple[Option, bool]], name: str, command: str
+    known: Mapping[str, tuple[Option, bool]], name: str, command: str, first: str = ""
 ) -> tuple[Option, bool]:
     """The option of a flag. UserError, with the flag that was probably meant, where there is
-    none.
+    none. `first`: what the command takes beside flags.
     """
     found = known.get(name.replace("_", "-"))
     if found is None:
@@ -189,6 +256,8 @@ def find_flag(
         if name.rpartition(".")[2].lstrip("-").startswith("no-") and negated(near) in known:
             near = negated(near)
         advice = f"did you mean {near}?" if near else f"see {command} --help-all"
+        if first not in ("", CONFIG_FILE):
+            advice += f"; {first} that begins with a dash stands behind {END_OF_FLAGS}"
         raise UserError(f"{command} has no option {printable(name, 60)}; {advice}")
     return found
 
@@ -230,8 +299,15 @@ def origins(given: Sequence[Source]) -> dict[str, str]:
     return {key: source.kind for source in given for key in source.values}
 
 
-def _is_flag(word: str) -> bool:
-    return len(word) > 1 and word.startswith("-")
+def is_flag(word: str) -> bool:
+    """Whether this word is a flag, and not a value, a number or a text that begins with a dash."""
+    return FLAG.fullmatch(word) is not None
+
+
+def flags_and_words(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What stands before the first `--`, and behind it."""
+    end = argv.index(END_OF_FLAGS) if END_OF_FLAGS in argv else len(argv)
+    return list(argv[:end]), list(argv[end + 1 :])
 
 
 def _behind(option: Option, rest: list[str]) -> list[str]:
@@ -242,7 +318,7 @@ def _behind(option: Option, rest: list[str]) -> list[str]:
         return [rest.pop(0)] if rest and rest[0].lower() in TRUTH else []
     taken: list[str] = []
     while rest and (option.is_list or not taken):
-        if _is_flag(rest[0]) and (option.is_list or option.alone or rest[0].startswith("--")):
+        if is_flag(rest[0]) and (option.is_list or option.alone or rest[0].startswith("--")):
             break
         taken.append(rest.pop(0))
     return taken
@@ -286,13 +362,13 @@ def _read_file(file: Path, follow: bool = True) -> dict[str, Any]:
         content = read_plain(file.expanduser(), MAX_FILE_BYTES + 1, follow=follow)
         if len(content) > MAX_FILE_BYTES:
             raise UserError(f"config file {file} is larger than {MAX_FILE_BYTES >> 20} MB")
-        return parse_toml(content.decode())
+        return parse_toml(content.decode("utf-8-sig"))
     except FileNotFoundError as error:
         raise UserError(
             f"config file {file} does not exist: give the path of one, or the name of a shipped one"
         ) from error
     except OSError as error:
-        raise UserError(f"config file {file} cannot be read: {error.strerror}") from error
+        raise UserError(f"config file {file} cannot be read: {reason_of(error)}") from error
     except ValueError as error:  # no TOML, no UTF-8, a number of thousands of digits
         text = printable(str(error).partition(";")[0], 120)
         raise UserError(

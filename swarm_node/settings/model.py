@@ -1,5 +1,6 @@
 """The model, how it generates completions, and what it is asked."""
 
+import re
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
@@ -31,6 +32,20 @@ def _arguments(text: str) -> str:
     return text if text == NO_TEMPLATE else json_object(text)
 
 
+def _of_url(name: str) -> str:
+    """OWNER/NAME of the address of a model on the hub; other names as they are."""
+    address = re.fullmatch(r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/(.*)", name.strip())
+    if address is None:
+        return name
+    owner_and_name = re.fullmatch(r"([\w.-]+/[\w.-]+)(?:/tree/main)?/?(?:[?#].*)?", address[1])
+    if owner_and_name is None or owner_and_name[1].startswith(("datasets/", "spaces/")):
+        raise ValueError(
+            "should be OWNER/NAME of a hub model; another branch or commit goes to model.revision"
+        )
+    return owner_and_name[1]
+
+
+ModelName = Annotated[str, AfterValidator(_of_url)]
 Stops = Annotated[
     tuple[Annotated[str, Field(min_length=1), AfterValidator(_escapes), Words()], ...],
     WithCommas(),
@@ -40,7 +55,7 @@ Stops = Annotated[
 class ModelConfig(Section):
     """The model, where it runs and in which numbers."""
 
-    name: Annotated[str, Grants("a model, by a folder or a name")] = "rare"
+    name: Annotated[ModelName, Grants("a model, by a folder or a name")] = "rare"
     """smollm2-135m, a pre-trained model fetched once (docs/how-to/offline.md); a starter (dense,
     rare, very_rare, rarest, rare_small, rare_large, puzzler), a folder, or a Hugging Face hub name.
     """

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import ClassVar, Protocol, Self
 
 from swarm_node.common import plugins
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, reason_of
 from swarm_node.common.redaction import hidden
 from swarm_node.rollouts.groups import RoundReport, Selection
 from swarm_node.settings import Section
@@ -270,8 +270,8 @@ class Guarded:
             if not self._warned:
                 self._warned = True
                 self._warn(
-                    f"{self._name} cannot write ({error.strerror}); make room there: the run goes "
-                    "on without some figures"
+                    f"{self._name} cannot write ({reason_of(error)}); make room there: "
+                    "the run goes on without some figures"
                 )
         except Exception as error:  # noqa: BLE001  whatever somebody's observer may raise
             self._failed = True

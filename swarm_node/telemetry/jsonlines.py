@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from swarm_node.common.errors import reason_of
 from swarm_node.common.files import open_to_read, open_to_write, plain
 from swarm_node.common.parsing import parse_json
 from swarm_node.telemetry.events import Event
@@ -110,7 +111,7 @@ class JsonLines:
             if not self._warned:
                 self._warned = True
                 self._warn(
-                    f"cannot write {self._path}: {error.strerror}; make room there: "
+                    f"cannot write {self._path}: {reason_of(error)}; make room there: "
                     "the run goes on without some of its events"
                 )
 

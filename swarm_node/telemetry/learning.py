@@ -23,6 +23,7 @@ class TaskLearning:
     rewards: list[float] = field(default_factory=list)  # in training, by round
     before: float | None = None  # held out; None: not asked
     now: float = 0.0  # held out
+    measured: int = 0  # how often held-out questions were asked since the start
     local: int = 0  # informative groups trained on
     # The same with completions of others, by author
     external: Counter[str] = field(default_factory=Counter)
@@ -33,8 +34,16 @@ class TaskLearning:
         rounds.
         """
         if self.before is None:
-            return fmean(self.rewards[:1] or [0.0]), fmean(self.rewards[-RECENT:] or [0.0])
+            later = self.rewards[1:] or self.rewards
+            return fmean(self.rewards[:1] or [0.0]), fmean(later[-RECENT:] or [0.0])
         return self.before, self.now
+
+    @property
+    def once(self) -> bool:
+        """Whether the first reward is also the present one: there is no second measurement yet."""
+        if self.before is None:
+            return len(self.rewards) < 2
+        return self.measured < 2 and self.before == self.now
 
     @property
     def from_others(self) -> float | None:
@@ -50,10 +59,13 @@ class Learning:
         self._tasks: dict[str, TaskLearning] = {}
         self._corrected: dict[str, Corrected] = {}  # by task
         self.held_out = False  # whether held-out questions are asked
+        self.questions = 0  # held-out ones that were asked last
+        self.rounds = 0  # since the start
 
     def take(self, event: Event) -> None:
         match event:
             case RoundDone(report=report):
+                self.rounds += 1
                 for task, reward in report.reward_by_task.items():
                     known = self._of(task)
                     known.rewards = [*known.rewards[-HISTORY + 1 :], reward]
@@ -63,11 +75,14 @@ class Learning:
                 for group in selection.external:
                     if group.informative and group.from_others:
                         self._of(_task(group)).external[group.author] += 1
-            case Validated(by_task=by_task, before=before, corrected=corrected) if by_task:
-                self.held_out = True
+            case Validated(
+                questions=questions, by_task=by_task, before=before, corrected=corrected
+            ) if by_task:
+                self.held_out, self.questions = True, questions
                 for task, reward in by_task.items():
                     known = self._of(task)
                     known.before, known.now = before.get(task, reward), reward
+                    known.measured += 1
                 self._corrected = {each.task: each for each in corrected}
 
     @property

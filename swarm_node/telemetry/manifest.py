@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 from swarm_node.common import memory
 from swarm_node.common.children import OF_THE_USER, clean_environment, usable_cores
+from swarm_node.common.errors import reason_of
 from swarm_node.common.files import write_json
 from swarm_node.common.redaction import hidden
 from swarm_node.settings import NodeConfig
@@ -147,5 +148,7 @@ def keep_records(telemetry: Telemetry, home: Path, config: NodeConfig) -> None:
         telemetry.add(JsonLines(home / "events.jsonl", telemetry.show, most=MOST_BYTES))
     except OSError as error:
         telemetry.emit(
-            Warned(f"{home} cannot be written: {error.strerror}; training goes on, make room there")
+            Warned(
+                f"{home} cannot be written: {reason_of(error)}; training goes on, make room there"
+            )
         )

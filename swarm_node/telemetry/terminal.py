@@ -293,7 +293,7 @@ class LiveNode:
                 CURVE_WIDTH
             )
             figures = (
-                f"{before:.2f}",
+                "" if known.once else f"{before:.2f}",
                 f"{now:.2f}",
                 curve,
                 "" if others is None else f"{others:.0%}",

@@ -12,6 +12,14 @@ class TestList(Trials):
     name = "extensions"
 
 
+class TestEveryday(Trials):
+    """Words that look like flags, flags that look like words, addresses for names, and paths with
+    spaces: in every command that takes them.
+    """
+
+    name = "everyday"
+
+
 @pytest.mark.slow
 def test_a_page_without_its_port_ends_with_75(tmp_path: Path) -> None:
     (tmp_path / "h").mkdir()

@@ -19,6 +19,7 @@ from swarm_node.commands.command import Command
 from swarm_node.commands.home import KEY_FILE, in_use, load_identity, owned
 from swarm_node.common.errors import TemporaryError, UserError
 from swarm_node.common.files import has_holes, open_to_read
+from swarm_node.common.shell import typed
 from swarm_node.extensions.backup import archive
 from swarm_node.extensions.backup.archive import FILES, FOLDERS, BadArchive, Member
 from swarm_node.settings import ArchiveConfig, NodeConfig
@@ -205,7 +206,8 @@ def restore_command(argv: list[str]) -> None:
     config = from_command_line(ArchiveConfig, argv, "swarm-node home restore", first="file")
     home = config.home.expanduser()
     names = restore(_named(config, "restore"), home)
-    print(f"restored {len(names)} files to {home}; go on with: swarm-node run --home {home}")
+    command = typed("swarm-node", "run", "--home", home)
+    print(f"restored {len(names)} files to {home}; go on with: {command}")
 
 
 def _named(config: ArchiveConfig, command: str) -> Path:

@@ -21,6 +21,7 @@ from swarm_node.commands.command import Command
 from swarm_node.commands.home import load_or_create
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.files import read_plain, write_bytes
+from swarm_node.common.shell import typed
 from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
@@ -96,7 +97,11 @@ def draft(first: bool, config: DraftConfig) -> None:
     values["tasks"] = digested(config.tasks) if config.tasks else values["tasks"]
     whole = {"card": values, "signatures": {}}
     text = json.dumps(whole, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
-    chain.append(held(config.card, cards.read(text)))
+    made = cards.read(text)
+    if made is Refusal.OVER_LIMITS:
+        beyond = cards.over_limits(Signed.model_validate_json(text).card)
+        raise UserError(f"{config.card}: {made}: {beyond}")
+    chain.append(held(config.card, made))
     write_bytes(config.card, b"".join(codec.encode(each) + b"\n" for each in chain))
 
 
@@ -120,7 +125,8 @@ def sign(config: CardConfig) -> None:
     """Adds a signature. The file goes from signer to signer."""
     if not config.key.exists():
         raise UserError(
-            f"there is no key {config.key}: swarm-node swarm key {config.key} makes one"
+            f"there is no key {config.key}: {typed('swarm-node', 'swarm', 'key', config.key)} "
+            "makes one"
         )
     chain = load(config.card)
     chain[-1] = cards.sign(chain[-1], load_or_create(config.key))

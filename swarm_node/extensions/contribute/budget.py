@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from swarm_node.common.backoff import backoff
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, reason_of
 from swarm_node.common.files import write_json
 from swarm_node.common.parsing import read_json
 from swarm_node.extensions.contribute.settings import ContributeConfig
@@ -82,7 +82,7 @@ class Budget:
         try:
             write_json(self._file, self._used.model_dump())
         except OSError as error:
-            reason = f"{self._file} cannot be written ({error.strerror})"
+            reason = f"{self._file} cannot be written ({reason_of(error)})"
             raise UserError(f"{reason}: make room, the budget is kept there") from error
 
     def _check_total(self, tokens: int) -> None:

@@ -15,7 +15,7 @@ from random import Random
 from protocol.messages import Episode, PeerId, Question, RolloutGroup, Round
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import load_identity, owned
-from swarm_node.common.errors import UserError, printable
+from swarm_node.common.errors import UserError, printable, reason_of
 from swarm_node.environments.registry import build_environment, leaving
 from swarm_node.extensions.contribute.api import ApiGenerator
 from swarm_node.extensions.contribute.budget import Budget
@@ -226,7 +226,7 @@ def take_key(file: Path | None) -> Secret:
         key = file.expanduser().read_text(encoding="utf-8-sig") if file else key
     except OSError as error:
         raise UserError(
-            f"key file {file}: {error.strerror}; correct --key-file, or make it readable"
+            f"key file {file}: {reason_of(error)}; correct --key-file, or make it readable"
         ) from error
     except UnicodeDecodeError as error:
         raise UserError(

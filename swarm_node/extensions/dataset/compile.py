@@ -12,9 +12,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, reason_of
 from swarm_node.common.files import open_to_read
-from swarm_node.extensions.dataset import elsewhere, questions, reading
+from swarm_node.extensions.dataset import elsewhere, hub, questions, reading
 from swarm_node.extensions.dataset.questions import HELD_OUT, TRAIN, Questions
 from swarm_node.extensions.dataset.settings import VERIFIERS, DatasetConfig
 
@@ -39,6 +39,7 @@ def bounded(asked: Mapping[str, Any], out: str) -> dict[str, Any]:
 
 def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
     """The facts of a data set. Its questions are written to `out`, unless that is empty."""
+    hub.notes.clear()
     columns = (config.prompt, config.answer, config.template)
     made = questions.gather(reading.rows(config.file, questions.columns(*columns)), *columns)
     verifier = _verifier(
@@ -77,6 +78,7 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
             [_shown(each.prompt), _shown(questions.text_of(each.answer))]
             for each in sides[TRAIN][:SHOWN]
         ],
+        "besides": hub.notes,
     }
 
 
@@ -113,7 +115,7 @@ def _verifier(config: DatasetConfig, form: str) -> dict[str, Any]:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
     except OSError as error:
         raise UserError(
-            f"verifier {config.verifier}: {path} cannot be read: {error.strerror}; correct "
+            f"verifier {config.verifier}: {path} cannot be read: {reason_of(error)}; correct "
             "--dataset.verifier"
         ) from error
     return {"name": f"function {function}", "file": digest, "place": f"{path}:{function}", **beside}

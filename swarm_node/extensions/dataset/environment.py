@@ -10,12 +10,12 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from protocol.messages import PeerId, Question, Round
-from swarm_node.common.children import clean_environment
 from swarm_node.common.errors import UserError, printable
 from swarm_node.environments.kinds import EVALUATION, Asking, EnvironmentKind
 from swarm_node.environments.rewards import DIGITS, RewardRule
 from swarm_node.environments.scored import Answers, Rewards, ScoredEnvironment
 from swarm_node.extensions.dataset import elsewhere
+from swarm_node.extensions.dataset.hub import HUB, variables
 from swarm_node.extensions.dataset.questions import HELD_OUT, MARKS, TRAIN
 from swarm_node.extensions.dataset.settings import DatasetConfig
 from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
@@ -97,6 +97,7 @@ class Facts(BaseModel):
     prompt_chars: tuple[int, int, int]  # least, median, most
     answer_chars: tuple[int, int, int]
     examples: list[tuple[str, str]]
+    besides: list[str] = []  # what else the user should know, such as a hub that does not answer
 
     def notes(self) -> Iterator[tuple[bool, str]]:
         """How the file is understood, as pairs: whether a line is a warning, and the line."""
@@ -111,6 +112,8 @@ class Facts(BaseModel):
                 ", ..." if count > len(self.lines[reason]) else ""
             )
             yield False, f"{count} left out, {reason}: line {lines}"
+        for text in self.besides:
+            yield True, printable(text)
         if not self.held_out:
             yield (
                 True,
@@ -128,7 +131,8 @@ def read(config: DatasetConfig, out: Path | None = None) -> Facts:
     if not config.file:
         raise UserError("task dataset/train needs a file of questions: name it by --dataset.file")
     module, what = "swarm_node.extensions.dataset.compile", f"data set {config.file}"
-    return Facts.model_validate_json(elsewhere.ask(module, config, out, what, clean_environment()))
+    said = elsewhere.ask(module, config, out, what, variables(config.file))
+    return Facts.model_validate_json(said)
 
 
 class DatasetEnvironment(SplitEnvironment):
@@ -181,6 +185,10 @@ class DatasetKind(EnvironmentKind):
 
     def leaves(self, config: Asking) -> str:
         return f"the questions of {section_of(config, DatasetConfig).file}"
+
+    def fetch(self, config: Asking) -> None:
+        if (own := section_of(config, DatasetConfig)).file.startswith(HUB):
+            read(own)  # which keeps a copy
 
     def start(self, tasks: Sequence[str], config: Asking) -> DatasetEnvironment:
         return DatasetEnvironment(tasks, section_of(config, DatasetConfig), config.environment)

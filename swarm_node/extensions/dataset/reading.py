@@ -14,12 +14,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from swarm_node.common.errors import UserError, printable
+from swarm_node.common.errors import UserError
 from swarm_node.common.files import open_to_read
-from swarm_node.extensions.dataset import bounds
+from swarm_node.extensions.dataset import bounds, hub
+from swarm_node.extensions.dataset.hub import HUB
 from swarm_node.telemetry.jsonlines import record_of
 
-HUB = "hf:"
 SEPARATORS = ",;\t"  # of a CSV file: the one that is most frequent in its header
 HEADER_CHARS = 64 * 1024  # that are read to find the separator
 
@@ -31,7 +31,8 @@ def rows(file: str, wanted: Collection[str]) -> Iterator[tuple[int, bounds.Row |
     by its columns, or as the reason why it is left out. Columns that are not `wanted` may be None.
     UserError where the file cannot be read, or exceeds a bound of `bounds.py`.
     """
-    found = _hub(file.removeprefix(HUB)) if file.startswith(HUB) else _file(file, wanted)
+    is_hub = file.startswith(HUB)
+    found = hub.rows(file.removeprefix(HUB)) if is_hub else _file(file, wanted)
     for count, (place, row) in enumerate(found, 1):
         if count > bounds.MAX_ROWS:
             raise bounds.too_many(file)
@@ -124,28 +125,6 @@ def _parquet(content: BinaryIO, wanted: Collection[str]) -> Iterator[Placed]:
     except ImportError as error:
         raise _missing("Parquet files") from error
     return enumerate(parquet.rows(content, wanted), 1)
-
-
-def _hub(name: str) -> Iterator[Placed]:
-    try:
-        from datasets import load_dataset
-    except ImportError as error:
-        raise _missing("data sets of the hub") from error
-    repository, config, split = [*name.split(":"), "", ""][:3]
-    if not repository:
-        raise UserError(
-            f"{HUB} names no data set: write {HUB}NAME, {HUB}NAME:CONFIG or {HUB}NAME:CONFIG:SPLIT"
-        )
-    try:
-        yield from enumerate(
-            load_dataset(repository, config or None, split=split or "train", streaming=True), 1
-        )
-    except Exception as error:  # whatever the library raises for a name, a network or a file
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise UserError(
-            f"data set {HUB}{name} cannot be loaded: {printable(first)}; is its name right, and is "
-            "the hub in reach?"
-        ) from error
 
 
 def _missing(what: str) -> UserError:

@@ -42,6 +42,10 @@ def write(folder: Path, name: str, licence: str) -> Path:
     """Writes the file into the folder of a whole model, and returns its path. UserError for a model
     that is refused.
     """
+    if (folder / "adapter_config.json").exists():
+        raise UserError(
+            "--gguf needs whole weights: add --merge, which makes the adapters part of them"
+        )
     try:
         import gguf
     except ImportError as error:
@@ -77,10 +81,6 @@ def write(folder: Path, name: str, licence: str) -> Path:
 
 def _family(folder: Path, config: Mapping[str, Any]) -> str:
     """The family of the model, as the file names it. UserError for a model that is refused."""
-    if (folder / "adapter_config.json").exists():
-        raise UserError(
-            "--gguf needs whole weights: add --merge, which makes the adapters part of them"
-        )
     family = FAMILIES.get(config["model_type"])
     scaled = (config.get("rope_parameters") or {}).get("rope_type") not in ("default", "llama3")
     if (

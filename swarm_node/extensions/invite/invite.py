@@ -23,6 +23,7 @@ from swarm_node.commands.command import Command
 from swarm_node.commands.home import load_identity, load_or_create
 from swarm_node.common.errors import UserError
 from swarm_node.common.parsing import read_json
+from swarm_node.common.shell import at_home
 from swarm_node.extensions.invite.code import MAX_ADDRESSES, Asked, Invitation, decode, encode
 from swarm_node.network.process.keeper import CARDS_FILE, load_cards, load_proof
 from swarm_node.network.transport.multiaddr import parts, usefulness
@@ -122,9 +123,7 @@ def added(home: Path, answer: Mapping[str, Any]) -> dict[str, Any]:
 
 def advice(home: Path) -> str:
     """A line that tells the user how to invite others."""
-    return "invite others: swarm-node invite" + (
-        "" if home == NodeConfig().home.expanduser() else f" --home {home}"
-    )
+    return f"invite others: {at_home('swarm-node invite', home, NodeConfig().home)}"
 
 
 def of_node(home: Path, answer: Mapping[str, Any]) -> Invitation:

@@ -17,7 +17,14 @@ from swarm_node.common.files import plain, write_bytes
 from swarm_node.environments.registry import build_environment, with_environment
 from swarm_node.extensions.invite.code import Invitation, decode
 from swarm_node.settings import NodeConfig, with_sections
-from swarm_node.settings.command_line import HOME_FILE, from_command_line, origins, sources_of
+from swarm_node.settings.command_line import (
+    HOME_FILE,
+    flags_and_words,
+    from_command_line,
+    is_flag,
+    origins,
+    sources_of,
+)
 from swarm_node.settings.of_home import as_flag, may_set
 from swarm_node.settings.options import options
 
@@ -43,14 +50,16 @@ def command(argv: list[str]) -> None:
     """Joins, then runs. A mistake in the code is reported before anything is written."""
     if argv == ["--help"]:
         from_command_line(NodeConfig, argv, "swarm-node join")
-    if not argv or argv[0].startswith("-"):
+    before, words = flags_and_words(argv)
+    code, *flags = [*words, *before] or [""]
+    if not code or is_flag(code):
         raise UserError(
             "swarm-node join needs a code first: swarm-node join CODE; swarm-node invite prints it"
         )
-    invited, flags = decode(argv[0]), argv[1:]
+    invited = decode(code)
     if invited.network:  # its card says the rest
         print(f"joining network {invited.network} through {invited.addresses[0]}", flush=True)
-        RUN.do(["--card", argv[0], *flags])
+        RUN.do(["--card", code, *flags])
         return
     config = from_command_line(NodeConfig, flags, "swarm-node join")
     own = {

@@ -2,7 +2,9 @@
 side.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import takewhile
 from pathlib import Path
@@ -12,15 +14,17 @@ from rich.table import Table
 from rich.text import Text
 
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
-from protocol.messages import Round
+from protocol.messages import Question, Round
 from swarm_node.commands.command import Command
 from swarm_node.common.console import Terminal
 from swarm_node.common.errors import UserError, printable
+from swarm_node.common.files import read_plain
 from swarm_node.common.loading import quickly
 from swarm_node.environments.kinds import EVALUATION
 from swarm_node.environments.registry import build_environment, tasks_of
 from swarm_node.node.defaults import newest, resolved
 from swarm_node.policy.named import say
+from swarm_node.rollouts.groups import Skipped
 from swarm_node.rollouts.interfaces import Environment
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
@@ -31,14 +35,19 @@ if TYPE_CHECKING:
 LOOKED_AT = 4  # questions of each task, compared to find what all its prompts share
 ALIKE = 4  # characters that the text and a question must share at their beginning
 SHOWN = 200  # characters of a question or an answer
+LOOKED_THROUGH = 32  # held-out questions of each task, among which are those wrong at first
+CANDIDATES = 12  # questions that are put to both models
+NONE_LEARNED = "none of {} held-out questions was wrong before and is right now"
 
 PAGE = """\
 usage: swarm-node ask [TEXT] [--flags]
 
 What the node's model says, before its training and with its newest checkpoint,
 side by side. TEXT is put the way a task of the node puts its questions, behind
-the same shots; without TEXT one held-out question of each task is asked. Takes
-the flags of run, such as those that name your own questions.
+the same shots; without TEXT one held-out question of each task is shown, if
+possible one that was wrong before and is right now. Takes
+the flags of run, such as those that name your own questions. A word behind --
+is TEXT, even if it looks like a flag.
 
   --home FOLDER                  of the node (~/.swarm-node)
   --environment.tasks TASK ...   the node's tasks, where it does not ask those
@@ -61,13 +70,27 @@ def command(argv: list[str]) -> None:
     checkpoint = newest(config.home / "checkpoints", "train first, by swarm-node run")
     config = resolved(config, say)
     with closing(build_environment(config)) as environment:
-        tasks = held_out(environment, len(tasks_of(config)))
-        prompts = [framed(config.text, tasks)] if config.text else one_of_each(tasks)
-    before, now = answers(config, checkpoint, [prompt for _, prompt in prompts])
+        count = len(tasks_of(config))
+        tasks = held_out(environment, count)
+        if config.text:
+            question, prompt = framed(config.text, tasks)
+            (before,), (now,) = answers(config, checkpoint, [prompt])
+            rows, note = [(question, before, now)], ""
+        else:
+            candidates = asked_of_each(environment, count, wrong_at_first(checkpoint))
+            prompts = [prompt for _, prompt in candidates]
+            asked = [question for question, _ in candidates]
+            both = answers(config, checkpoint, prompts)
+            chosen, learned = telling(environment, asked, *both)
+            shown = {prompt: question for question, prompt in each_shown(tasks, prompts)}
+            rows = [(shown[prompts[k]], both[0][k], both[1][k]) for k in chosen]
+            note = "" if learned else NONE_LEARNED.format(len(asked))
     table = Table("question", "before", f"after {int(checkpoint.name)} rounds")
-    for (question, _), *said in zip(prompts, before, now, strict=True):
-        table.add_row(*(Text(printable(each.strip(), SHOWN)) for each in (question, *said)))
+    for row in rows:
+        table.add_row(*(Text(printable(text.strip(), SHOWN)) for text in row))
     Terminal().print(table)
+    if note:
+        print(note)
 
 
 def held_out(environment: Environment, tasks: int) -> dict[str, list[str]]:
@@ -82,13 +105,78 @@ def held_out(environment: Environment, tasks: int) -> dict[str, list[str]]:
     return found
 
 
-def one_of_each(tasks: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """A question of each task, as it is shown and as it is asked."""
+def wrong_at_first(checkpoint: Path) -> Collection[str]:
+    """The held-out questions, as DATASET/CONFIG/INDEX, that validation found wrong at first; none
+    where it asked nothing, or the checkpoint does not say.
+    """
+    with quickly():
+        from swarm_node.node.evaluation import MEASURED  # now: it loads torch
+    try:
+        state = json.loads(read_plain(checkpoint / "state.json"))
+        return frozenset(state["extra"][MEASURED]["wrong"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return frozenset()
+
+
+def asked_of_each(
+    environment: Environment, tasks: int, first: Collection[str]
+) -> list[tuple[Question, str]]:
+    """Held-out questions and their prompts, some of each task: those that are in `first` come
+    first.
+    """
+    questions = environment.sample(
+        EVALUATION, Round(0), min(LOOKED_THROUGH * tasks, MAX_QUESTIONS_PER_ROUND)
+    )
+    prompts = environment.prompts(questions)
+    texts = [
+        (question, prompt)
+        for question, prompt in zip(questions, prompts, strict=True)
+        if isinstance(prompt, str)
+    ]
+    texts.sort(key=lambda asked: f"{task_of(asked[0])}/{asked[0].index}" not in first)
+    most, kept = max(1, CANDIDATES // tasks), Counter[str]()
     found = []
-    for prompts in tasks.values():
-        head, tail = around(prompts)
-        found.append((prompts[0].removeprefix(head).removesuffix(tail), prompts[0]))
+    for question, prompt in texts:
+        kept[task_of(question)] += 1
+        if kept[task_of(question)] <= most:
+            found.append((question, prompt))
     return found
+
+
+def task_of(question: Question) -> str:
+    """The task of a question, as options name it."""
+    return f"{question.dataset}/{question.config_id}"
+
+
+def telling(
+    environment: Environment,
+    asked: Sequence[Question],
+    before: Sequence[str],
+    now: Sequence[str],
+) -> tuple[list[int], bool]:
+    """The place of one question of each task: the first that was wrong before and is right now,
+    else the first of the task. And whether any was so.
+    """
+    said = zip(asked, before, now, strict=True)
+    scores = environment.score([(question, texts) for question, *texts in said])
+    chosen: dict[str, tuple[bool, int]] = {}
+    for k, (question, rewards) in enumerate(zip(asked, scores, strict=True)):
+        learned = not isinstance(rewards, Skipped) and rewards[0] < 1.0 <= rewards[1]
+        task = task_of(question)
+        if task not in chosen or (learned and not chosen[task][0]):
+            chosen[task] = learned, k
+    return [k for _, k in chosen.values()], any(learned for learned, _ in chosen.values())
+
+
+def each_shown(
+    tasks: Mapping[str, Sequence[str]], prompts: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Each prompt without what all prompts of its task share, and as it is asked."""
+    for prompt in prompts:
+        frames = [around(known) for known in tasks.values()]
+        fitting = [(head, tail) for head, tail in frames if prompt.startswith(head)]
+        head, tail = max(fitting, key=lambda frame: len(frame[0]), default=("", ""))
+        yield prompt.removeprefix(head).removesuffix(tail), prompt
 
 
 def framed(text: str, tasks: Mapping[str, Sequence[str]]) -> tuple[str, str]:

@@ -2,10 +2,13 @@
 learned.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from protocol.messages import Question
 from swarm_node.common.errors import UserError, printable
+from swarm_node.common.shell import at_home
 from swarm_node.environments.registry import right_answer
 from swarm_node.rollouts.groups import ScoredGroup, Selection
 from swarm_node.settings import LearningConfig, NodeConfig, Section
@@ -14,7 +17,7 @@ from swarm_node.telemetry.learning import Learning
 
 ROUNDS = 10  # without a right answer, before advice is given
 SHOWN = 100  # characters of a completion
-NAMED = 2  # tasks that are named
+NAMED = 3  # tasks that are named: of those that rose, and likewise of others
 
 
 def lessons(home: Path, config: Section, telemetry: Telemetry) -> "Lessons | None":
@@ -41,20 +44,14 @@ class Lessons:
 
     def lines(self) -> list[str]:
         """What was learned, and what to do next; nothing where nothing was trained."""
-        spans = {task: known.span for task, known in self._learning.tasks.items()}
-        if not spans:
+        if not self._learning.tasks:
             return []
-        gained = sorted(spans, key=lambda task: spans[task][0] - spans[task][1])
-        shown = ", ".join(
-            f"{task} {spans[task][0]:.2f} -> {spans[task][1]:.2f}" for task in gained[:NAMED]
-        )
-        more = f", {len(gained) - NAMED} more" if len(gained) > NAMED else ""
-        where = "held out" if self._learning.held_out else "in training"
-        home = "" if self._home == NodeConfig().home.expanduser() else f" --home {self._home}"
+        usual = NodeConfig().home
         return [
-            f"right, {where}: {shown}{more}",
-            f"see both answers: swarm-node ask{home}",
-            f"go on, with others: swarm-node run{home} --peers ADDRESS",
+            summary(self._learning),
+            *corrected(self._learning),
+            f"see both answers: {at_home('swarm-node ask', self._home, usual)}",
+            f"go on, with others: {at_home('swarm-node run', self._home, usual)} --peers ADDRESS",
         ]
 
     def _look(self, selection: Selection) -> None:
@@ -67,6 +64,58 @@ class Lessons:
             self._telemetry.emit(
                 Notice(f"no answer was right for {ROUNDS} rounds. {told(groups[0], self._config)}")
             )
+
+
+def summary(learning: Learning) -> str:
+    """What rose and what fell, over how many questions; what was measured once has no change."""
+    rose, fell, same, once = list[Change](), list[Change](), list[Change](), list[Change]()
+    for task, known in learning.tasks.items():
+        before, now = (round(reward, 2) for reward in known.span)
+        change = Change(task, before, now)
+        if known.once:
+            once.append(change)
+        else:
+            (same if before == now else rose if now > before else fell).append(change)
+    rose.sort(key=lambda change: change.before - change.now)
+    fell.sort(key=lambda change: change.now - change.before)
+    if learning.held_out:
+        count, where, what = learning.questions, "held out", "question"
+    else:
+        count, where, what = learning.rounds, "in training", "round"
+    kinds = (("rose", rose), ("fell", fell), ("as before", same), ("measured once", once))
+    said = [f"{kind} {named(changes)}" for kind, changes in kinds if changes]
+    return f"right ({where}, {count} {what}{'s' * (count != 1)}): {'; '.join(said)}"
+
+
+class Change(NamedTuple):
+    """The first and the present reward of a task, of which people see two digits."""
+
+    task: str
+    before: float
+    now: float
+
+    def __str__(self) -> str:
+        if self.before == self.now:
+            return f"{self.task} {self.now:.2f}"
+        return f"{self.task} {self.before:.2f} -> {self.now:.2f}"
+
+
+def named(changes: Sequence[Change]) -> str:
+    """The first of these tasks by name, and how many more there are."""
+    more = f", {len(changes) - NAMED} more" if len(changes) > NAMED else ""
+    return ", ".join(map(str, changes[:NAMED])) + more
+
+
+def corrected(learning: Learning) -> list[str]:
+    """A line with a held-out question that was wrong at first and is right now, if there is one."""
+    if learning.example is None:
+        return []
+    example, _ = learning.example
+    question, before, now = (
+        repr(printable(text.strip(), SHOWN))
+        for text in (example.question, example.before, example.now)
+    )
+    return [f"was wrong, is right: to {question} it said {before}, now {now}"]
 
 
 def told(group: ScoredGroup, config: LearningConfig) -> str:

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from swarm_node.common.errors import reason_of
 from swarm_node.common.files import open_to_write
 from swarm_node.extensions.page.guard import posted
 from swarm_node.settings.programs import PAUSE_FILE, VALIDATE_FILE
@@ -82,7 +83,7 @@ def route(home: Path) -> Route:
         except (ValueError, KeyError, TypeError):
             return PlainTextResponse(f"400: there is {', '.join(ACTS)}\n", 400)
         except OSError as error:
-            return PlainTextResponse(f"409: {error.strerror}\n", 409)
+            return PlainTextResponse(f"409: {reason_of(error)}\n", 409)
         return Response(status_code=204)
 
     return Route(ACT, act, methods=["POST"])

@@ -16,7 +16,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, reason_of
 from swarm_node.extensions.page.guard import HEADER_BYTES
 from swarm_node.extensions.page.page import Page
 from swarm_node.extensions.page.settings import LISTEN, listening
@@ -172,7 +172,7 @@ def listener_at(listen: str) -> socket.socket:
         found.close()
         where = f"{host}:{port}"
         raise UserError(
-            f"cannot listen on {where}: {error.strerror}; choose another --listen HOST:PORT"
+            f"cannot listen on {where}: {reason_of(error)}; choose another --listen HOST:PORT"
         ) from error
     return found
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from swarm_node.api import combined
 from swarm_node.common.console import Terminal
 from swarm_node.common.errors import UserError
 from swarm_node.common.parsing import read_json
@@ -11,9 +12,13 @@ from swarm_node.extensions.simulation.folder import MAX_REPORT_BYTES
 from swarm_node.extensions.simulation.settings import SimulationConfig
 
 
-def simulate(config: SimulationConfig) -> dict[str, Any]:
-    """Runs many nodes in one experiment, as `swarm-node simulate` does. Returns the report."""
-    return load_report(main.simulate(config, Terminal(quiet=True)))
+def simulate(config: SimulationConfig | Path | str, **options: Any) -> dict[str, Any]:
+    """Runs many nodes in one experiment, as `swarm-node simulate` does. Returns the report.
+    `config`: a configuration, a file, or the name of a shipped one; `options` change it. UserError,
+    in one line, for a mistake.
+    """
+    made = combined(SimulationConfig, config, options)
+    return load_report(main.simulate(made, Terminal(quiet=True)))
 
 
 def load_report(path: Path | str) -> dict[str, Any]:

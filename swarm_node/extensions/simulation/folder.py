@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, reason_of
 from swarm_node.common.files import plain, write_bytes, write_json
 from swarm_node.common.parsing import parse_typed, read_json, read_whole
 from swarm_node.extensions.simulation.arms import Cell, Record
@@ -56,6 +56,11 @@ class ReportFolder:
             raise UserError(f"{self.path} is a file: choose another --out")
         warning = None
         found = list(self.path.iterdir()) if self.path.is_dir() else []
+        if config.resume and not self.manifest.exists() and found in ([], [self._cells]):
+            raise UserError(
+                f"{self.path} holds no simulation to go on with: name its folder by --out, or "
+                "leave --resume out"
+            )
         # An empty `cells` is a start that failed
         if any(path != self._cells or any(path.iterdir()) for path in found):
             earlier = self._earlier_manifest()
@@ -73,7 +78,7 @@ class ReportFolder:
             self._cells.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(
-                f"{self.path} cannot be written ({error.strerror}): choose another --out"
+                f"{self.path} cannot be written ({reason_of(error)}): choose another --out"
             ) from error
         seeds = range(config.seed, config.seed + config.seeds)
         write_json(self.manifest, manifest(KIND, config, seeds))
@@ -132,7 +137,7 @@ class ReportFolder:
         # Options that the earlier version did not have
         new = flatten(type(config)().model_dump(mode="json"))
         then = {**new, **flatten(earlier["config"])}
-        changed = sorted(key for key in now if now[key] != then.get(key))
+        changed = sorted(key for key in now if not _same(now[key], then.get(key)))
         changed = [key for key in changed if key.split(".")[0] not in ABOUT_THE_RUN]
         if changed:
             shown = ", ".join(
@@ -151,3 +156,13 @@ class ReportFolder:
                 "not compare"
             )
         return None
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are equal, or two spellings of one path."""
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        return all(map(_same, one, other))
+    if one == other or not isinstance(one, str) or not isinstance(other, str):
+        return bool(one == other)
+    places = [Path(text).expanduser() for text in (one, other)]
+    return all(place.exists() for place in places) and places[0].samefile(places[1])

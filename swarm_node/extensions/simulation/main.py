@@ -16,8 +16,9 @@ from swarm_node.commands.command import Command
 from swarm_node.common import plugins
 from swarm_node.common.channel import Failed
 from swarm_node.common.console import Terminal
-from swarm_node.common.errors import TemporaryError, UserError
+from swarm_node.common.errors import TemporaryError, UserError, reason_of
 from swarm_node.common.files import write_bytes, write_json
+from swarm_node.environments.registry import kinds
 from swarm_node.extensions.simulation.arms import (
     Cell,
     Record,
@@ -90,6 +91,8 @@ def simulate(
         say(console, f"loading {config.model.name} ...")
         for name in named.KNOWN.keys() & {config.model.name, *config.node_models}:
             named.obtain(name, partial(say, console))  # once, before many workers want it
+        for kind in kinds(config.environment.use):
+            kind.fetch(config)
         records = folder.load(cells, config.rounds) if config.resume else []
         finished = {record.cell for record in records}
         todo = [cell for cell in cells if cell not in finished]
@@ -122,7 +125,7 @@ def simulate(
     except OSError as error:
         where = error.filename or folder.path
         raise UserError(
-            f"{where}: {error.strerror}; finished cells are kept, go on with --resume"
+            f"{where}: {reason_of(error)}; finished cells are kept, go on with --resume"
         ) from error
 
 

@@ -2,15 +2,16 @@
 it draws.
 """
 
+from itertools import dropwhile
 from pathlib import Path
 
 from swarm_node.commands.command import Command
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, reason_of
 from swarm_node.common.parsing import parse_typed, read_whole
 from swarm_node.extensions.simulation.folder import MAX_REPORT_BYTES
 from swarm_node.extensions.simulation.report import Report
 from swarm_node.settings import Section
-from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.command_line import flags_and_words, from_command_line, is_flag
 from swarm_node.telemetry.jsonlines import LONGEST, record_of
 
 
@@ -34,10 +35,12 @@ the files.
 
 def command(argv: list[str]) -> None:
     """Draws, and prints the names of the files."""
-    count = next((index for index, each in enumerate(argv) if each.startswith("-")), len(argv))
-    named = ["--runs", *argv[:count]] if count else []
+    before, words = flags_and_words(argv)
+    flags = list(dropwhile(lambda word: not is_flag(word), before))
+    runs = before[: len(before) - len(flags)] + words
+    named = [f"--runs={run}" for run in runs]
     config = from_command_line(
-        PlotConfig, [*named, *argv[count:]], "swarm-node view plot", flags_only=True
+        PlotConfig, [*named, *flags], "swarm-node view plot", flags_only=True
     )
     if not config.runs:
         raise UserError("name a run: the report folder of a simulation")
@@ -67,7 +70,7 @@ def figures_of(folder: Path, out: Path | None) -> list[Path]:
                 figure.savefig(paths[-1], format=kind)
     except OSError as error:
         raise UserError(
-            f"{error.filename or folder}: {error.strerror}; choose another folder with --out"
+            f"{error.filename or folder}: {reason_of(error)}; choose another folder with --out"
         ) from error
     return paths
 

@@ -1,8 +1,9 @@
 """A task set of verifiers behind the Environment seam: tasks taskset/train and taskset/held_out."""
 
+import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from itertools import zip_longest
@@ -11,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from swarm_node.common import redaction
 from swarm_node.common.children import without_secrets
 from swarm_node.common.errors import UserError, printable
 from swarm_node.environments.kinds import Asking, EnvironmentKind
@@ -53,7 +55,7 @@ class TasksetEnvironment(SplitEnvironment):
     ) -> None:
         folder = tempfile.TemporaryDirectory(prefix="swarm-node-taskset-")
         files = [Path(folder.name, f"{number}.json") for number in range(1 if config.alone else 2)]
-        self._alone = config.alone
+        self._alone, self._handed = config.alone, handed(config)
         scoring: Scoring | None = None
         try:
             self.facts, *others = _read(config, files)
@@ -84,20 +86,22 @@ class TasksetEnvironment(SplitEnvironment):
     def _scoring_of(self, settings: EnvironmentConfig, file: Path) -> Scoring:
         version = self.facts.version
         if self._alone:
-            return AloneScoring(file, version)
+            return AloneScoring(file, version, self._handed)
         source, limits = f"{SOURCE}?{file}", (settings.time_limit, MEMORY)
         return ScoringPool(lambda: ScoringClient(source, version, *limits), slow_workers())
 
 
 class AloneScoring(ScoringClient):
     """The node's end of `open.py`, a process in the user's folder, with the user's variables except
-    secrets. It scores outside the sandbox: local completions only.
+    secrets, of which it gets those that the user names. It scores outside the sandbox: local
+    completions only.
     """
 
     start_limit = 300.0  # seconds: verifiers is large, and a task set may import more
 
-    def __init__(self, file: Path, version: str) -> None:
+    def __init__(self, file: Path, version: str, handed: Mapping[str, str] | None = None) -> None:
         super().__init__("", version, 0.0)
+        self._handed = handed or {}
         # Seconds for the scores of a group: another model may score
         self._file, self.patience = file, 300.0
 
@@ -109,7 +113,18 @@ class AloneScoring(ScoringClient):
             "swarm_node.extensions.taskset.open",
             str(self._file),
         ]
-        return {"args": command, "env": without_secrets()}
+        return {"args": command, "env": without_secrets(self._handed)}
+
+    def _last_words(self, cause: Exception | None) -> str:
+        return redaction.without_secrets(super()._last_words(cause), self._handed.values())
+
+
+def handed(config: TasksetConfig) -> dict[str, str]:
+    """The variables that the user hands on. UserError for one that is not set."""
+    for name in config.variables:
+        if name not in os.environ:
+            raise UserError(f"--taskset.variables names {name}, which is not set: export it first")
+    return {name: os.environ[name] for name in config.variables}
 
 
 def _read(config: TasksetConfig, files: Sequence[Path]) -> list[Facts]:
@@ -121,11 +136,17 @@ def _read(config: TasksetConfig, files: Sequence[Path]) -> list[Facts]:
     if find_spec("verifiers") is None:
         raise UserError("task sets need the extra verifiers: pip install 'textswarm[verifiers]'")
     module, what = "swarm_node.extensions.taskset.compile", f"task set {config.name}"
+    variables = handed(config)
 
     def read(numbered: tuple[int, Path]) -> Facts:
         number, file = numbered
-        environment = without_secrets({"PYTHONHASHSEED": str(number)})
-        return Facts.model_validate_json(elsewhere.ask(module, config, file, what, environment))
+        environment = without_secrets({**variables, "PYTHONHASHSEED": str(number)})
+        try:
+            said = elsewhere.ask(module, config, file, what, environment)
+        except UserError as error:
+            clean = redaction.without_secrets(str(error), variables.values())
+            raise type(error)(clean) from None
+        return Facts.model_validate_json(said)
 
     with ThreadPoolExecutor(len(files)) as pool:
         return list(pool.map(read, enumerate(files, 1)))
@@ -193,6 +214,9 @@ class TasksetKind(EnvironmentKind):
     def leaves(self, config: Asking) -> str:
         own = section_of(config, TasksetConfig)
         return "" if own.alone else f"the questions of {own.name}"
+
+    def variables(self, config: Asking) -> Sequence[str]:
+        return section_of(config, TasksetConfig).variables
 
     def start(self, tasks: Sequence[str], config: Asking) -> TasksetEnvironment:
         return TasksetEnvironment(tasks, section_of(config, TasksetConfig), config.environment)

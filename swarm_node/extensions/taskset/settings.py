@@ -1,11 +1,27 @@
 """The section `taskset`: questions of a task set that was written for the library verifiers."""
 
+import re
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationInfo
+from pydantic_core import PydanticCustomError
 
 from swarm_node.settings import WithQuestions
+from swarm_node.settings.secret import UNSHOWN
 from swarm_node.settings.sections import Grants, Program, Section, json_object
+
+
+def _handed(names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    """The same names. A wrong one is not shown, since it may be a secret itself."""
+    if not all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) for name in names):
+        raise PydanticCustomError(
+            UNSHOWN, "must be names of environment variables, such as OPENAI_API_KEY, not values"
+        )
+    if names and not info.data.get("alone"):
+        raise PydanticCustomError(
+            UNSHOWN, "are only for a task set that is trained on alone: add --taskset.alone"
+        )
+    return names
 
 
 class TasksetConfig(Section):
@@ -31,4 +47,10 @@ class TasksetConfig(Section):
     """Train alone on a task set that needs more, such as the network or another model. Its scores
     are computed outside the sandbox, nothing of it is published, and nothing of others is scored by
     it.
+    """
+    variables: Annotated[
+        tuple[str, ...], AfterValidator(_handed), Grants("variables to hand on")
+    ] = ()
+    """With alone: names of environment variables that its processes get although they may hold
+    secrets, such as OPENAI_API_KEY where another model scores. Never taken from a home.
     """

@@ -21,7 +21,7 @@ from typing import Any
 
 import psutil
 
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, reason_of
 from swarm_node.common.parsing import parse_json
 
 MAX_PATH_BYTES = 100  # sun_path holds 108 on Linux, 104 elsewhere
@@ -41,7 +41,7 @@ def socket_path(home: Path) -> Path:
         folder.mkdir(mode=0o700, exist_ok=True)
         status = folder.lstat()
     except OSError as error:
-        raise UserError(f"folder {folder}: {error.strerror}; choose a shorter --home") from error
+        raise UserError(f"folder {folder}: {reason_of(error)}; choose a shorter --home") from error
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise UserError(
             f"folder {folder} is not this user's alone: remove it, or choose a shorter --home"

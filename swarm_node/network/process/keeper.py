@@ -17,6 +17,7 @@ from msgspec import Meta
 
 from protocol.card import DAY, MAX_BYTES, MAX_CARDS, Card, Refusal, follow, network_of, swarm_of
 from protocol.messages import PeerId
+from swarm_node.common.errors import reason_of
 from swarm_node.common.files import read_plain, write_bytes, write_json
 from swarm_node.common.parsing import parse_typed, read_whole
 from swarm_node.network.access import Access, parse
@@ -253,7 +254,7 @@ class Keeper:
             if not self._unsaved:
                 self._say(
                     (
-                        f"network: peers cannot be saved in {self._home}: {error.strerror}; make "
+                        f"network: peers cannot be saved in {self._home}: {reason_of(error)}; make "
                         "room "
                         "there"
                     ),

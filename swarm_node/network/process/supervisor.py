@@ -12,7 +12,7 @@ from random import Random
 from swarm_node.common.backoff import backoff, jittered
 from swarm_node.common.channel import AsyncChannel, BrokenFrame
 from swarm_node.common.children import Process, clean_environment, ending, start
-from swarm_node.common.errors import UserError, last_line
+from swarm_node.common.errors import UserError, last_line, reason_of
 from swarm_node.common.files import open_to_read
 from swarm_node.network.process.messages import NETWORK, FromNetwork, FromTrainer, Stop
 from swarm_node.network.transport.leftovers import socket_room
@@ -82,7 +82,7 @@ class Supervisor:
         try:
             process, ours = start(self._command, self._log, clean_environment())
         except OSError as error:
-            return f"cannot be started ({error.strerror})"
+            return f"cannot be started ({reason_of(error)})"
         self.lives += 1
         streams = await asyncio.open_connection(sock=ours)
         channel = self.channel = AsyncChannel(streams, NETWORK.up, NETWORK.down, WAITING)

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -24,10 +25,12 @@ from swarm_node.network.transport.gate import Dialable, DialGate, parsed
 from swarm_node.network.transport.multiaddr import parts, split_peer, to_bytes
 from swarm_node.settings import NetworkConfig
 
+ANY_IPV4, ANY_IPV6 = ip_address("0.0.0.0"), ip_address("::")  # noqa: S104  others are to connect
+
 
 def listen_addresses(host: str, port: int) -> list[str]:
-    """TCP and QUIC on the same port (0: a free one of each). UserError where `host` is no IP
-    address.
+    """TCP and QUIC on the same port (0: a free one of each). All addresses are those of IPv6 where
+    the machine has no others. UserError where `host` is no IP address.
     """
     try:
         ip = ipaddress.ip_address(host)
@@ -35,8 +38,23 @@ def listen_addresses(host: str, port: int) -> list[str]:
         raise UserError(
             f"--network.host: {host!r} is not an IP address; 0.0.0.0 listens on all of this machine"
         ) from error
+    if ip == ANY_IPV4 and only_ipv6():
+        ip = ANY_IPV6
     base = f"/ip{ip.version}/{ip}"
     return [f"{base}/tcp/{port}", f"{base}/udp/{port}/quic-v1"]
+
+
+def only_ipv6() -> bool:
+    """Whether others can reach this machine by IPv6 alone: no interface has another IPv4 address
+    than that of the machine itself, and one has an IPv6 address.
+    """
+    families: set[int] = set()
+    for entry in chain.from_iterable(psutil.net_if_addrs().values()):
+        if entry.family in (socket.AF_INET, socket.AF_INET6):
+            ip = ipaddress.ip_address(entry.address.partition("%")[0])
+            if not ip.is_loopback and not ip.is_link_local:
+                families.add(entry.family)
+    return families == {socket.AF_INET6}
 
 
 def on_interfaces(address: str) -> list[str]:

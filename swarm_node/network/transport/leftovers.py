@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from swarm_node.common.errors import UserError
+from swarm_node.common.errors import UserError, reason_of
 
 UNIX_PATH_BYTES = 100  # the system's limit is 108, 104 on macOS
 # Younger folders may not be locked yet: a process does that just after making one
@@ -43,7 +43,7 @@ def _private_folder(*parents: Path) -> Path:
             folder = Path(tempfile.mkdtemp(prefix="swarm-node-", dir=parent))
         except OSError as error:
             raise UserError(
-                f"no place for sockets in {parent}: {error.strerror}; make it writable, or set "
+                f"no place for sockets in {parent}: {reason_of(error)}; make it writable, or set "
                 "TMPDIR to another"
             ) from error
         if len(str(folder)) + len("/p2pd-12345678/control") <= UNIX_PATH_BYTES:

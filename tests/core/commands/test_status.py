@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from swarm_node.commands.doctor import can_compile, verdict
+from swarm_node.commands.cli import dispatch
+from swarm_node.commands.doctor import BOOTSTRAP, can_compile, verdict
 from swarm_node.commands.home import in_use, owned
 from swarm_node.commands.status import ask, peer_lines, problems, state_of, status_lines
-from swarm_node.common.errors import Finding, Level
+from swarm_node.common.errors import Finding, Level, UserError
+from swarm_node.settings.programs import PAUSE_FILE
 
 
 def node(**changes: Any) -> dict[str, Any]:
@@ -170,3 +172,32 @@ def test_a_compiler_without_headers_builds_no_kernels(
     assert not can_compile()
     (tmp_path / "Python.h").touch()
     assert can_compile()
+
+
+@pytest.mark.parametrize("command", ["pause", "resume"])
+def test_a_bootstrap_node_that_cannot_rest_says_so_and_what_stops_it(
+    command, tmp_path, monkeypatch
+) -> None:
+    answer = node(role="bootstrap")
+    monkeypatch.setattr("swarm_node.network.process.control.ask", lambda home: answer)
+    with pytest.raises(UserError, match=f"it does not train, so it cannot {command}; Ctrl-C"):
+        dispatch([command, "--home", str(tmp_path)])
+    assert not (tmp_path / PAUSE_FILE).exists()
+
+
+def test_doctor_does_not_say_that_a_bootstrap_node_trains() -> None:
+    assert verdict([BOOTSTRAP]) == (0, "this bootstrap node lets others in")
+    code, text = verdict([BOOTSTRAP, Finding("listening", Level.ALONE, "not yet")])
+    assert code == 1 and "train" not in text and "marked alone" in text
+    # A node that was given bootstrap nodes is none
+    given = Finding("bootstrap node", Level.OK, "/ip4/203.0.113.7/tcp/1: answers")
+    assert verdict([given])[1].endswith("can train and share")
+
+
+def test_bootstrap_names_its_own_flags(monkeypatch) -> None:
+    from swarm_node.commands.bootstrap import as_written
+
+    text = "another program uses it; choose another --network.port; --network.no-mdns leaves it out"
+    own = "another program uses it; choose another --port; --no-mdns leaves it out"
+    assert as_written(text, ["--port", "1"]) == own
+    assert as_written(text, ["--network.port", "1"]) == text

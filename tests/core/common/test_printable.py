@@ -15,5 +15,9 @@ def test_nothing_a_terminal_obeys_gets_through() -> None:
     shown.encode()
 
 
+def test_a_new_line_is_shown_as_one() -> None:
+    assert printable("one\ntwo\tthree\r") == "one↵two three?"
+
+
 def test_it_is_short() -> None:
     assert len(printable("x" * 10_000)) == 200 and printable("x" * 200) == "x" * 200

@@ -76,3 +76,29 @@ def test_an_option_that_goes_says_so_for_one_release_and_still_counts(capsys):
         capsys.readouterr().err
         == "swarm-node: warning: --old goes with the next release; use --port\n"
     )
+
+
+@pytest.mark.parametrize(
+    "text", ["-5 + 3 =", "-5", "-x + 3 = 5", "-(2 + 3)", "--5 is what?", "- 5", "-.5 * 2", "—5"]
+)
+def test_a_text_that_begins_with_a_dash_is_no_flag(text):
+    word, flags = parse(NodeConfig, ["--seed", "3", text], "swarm-node ask", "TEXT")
+    assert (word, flags.values) == (text, {"seed": 3})
+
+
+@pytest.mark.parametrize("text", ["--seed", "-x=3", "--help", "plain", "--"])
+def test_behind_two_dashes_every_word_is_text(text):
+    word, flags = parse(NodeConfig, ["--seed", "3", "--", text], "swarm-node ask", "TEXT")
+    assert (word, flags.values) == (text, {"seed": 3})
+
+
+def test_two_dashes_end_the_values_of_a_list():
+    word, flags = parse(NodeConfig, ["--peers", "A", "B", "--", "C"], "swarm-node run", "FILE")
+    assert (word, flags.values) == ("C", {"network.peers": ["A", "B"]})
+    with pytest.raises(UserError, match="--home needs a value"):
+        parse(NodeConfig, ["--home", "--", "x"], "swarm-node run", "FILE")
+
+
+def test_a_text_that_looks_like_a_flag_is_told_where_it_belongs():
+    with pytest.raises(UserError, match=r"no option -x; .*TEXT that begins with a dash"):
+        parse(NodeConfig, ["-x=3"], "swarm-node ask", "TEXT")

@@ -31,12 +31,18 @@ def test_a_card_is_made_signed_changed_and_never_taken_back(tmp_path, monkeypatc
         "first/few",
         "second/few",
     ]
+    few = [*asked[:2], "--tasks", "first/few", "--signers", ann, bob, cem]
+    assert said("create", "x", *few, "--episodes", "100").startswith(
+        "x: over the limits of a card: episodes: 100, where 2 to "
+    )
+    assert "threshold: 9, where 1 to 3 can be" in said("create", "x", *few, "--threshold", "9")
+    assert not Path("x").exists()
     said("create", "a", "--signers", ann, bob, cem, *asked, "--notes", "\x1b[2J\u202e\n")
     said("sign", "a", "--key", "ann")
     assert said("verify", "a") == said("next", "a") == "a: too few signers"
     assert said("sign", "a", "--key", "dan") == "a: a signature that none of its signers made"
     said("sign", "a", "--key", "bob")
-    assert "notes       ?[2J??" in (shown := said("verify", "a")) and shown.endswith(
+    assert "notes       ?[2J?↵" in (shown := said("verify", "a")) and shown.endswith(
         "signed by 2: complete, and in force"
     )
     made, example = (

@@ -11,6 +11,7 @@ import pytest
 from protocol.identity import Identity
 from protocol.messages import Episode, PeerId, RolloutGroup, Round
 from swarm_node.common.errors import UserError
+from swarm_node.environments import registry
 from swarm_node.extensions.dataset.environment import SplitEnvironment
 from swarm_node.extensions.dataset.questions import TRAIN
 from swarm_node.extensions.taskset.compile import compiled
@@ -27,7 +28,15 @@ from swarm_node.extensions.taskset.settings import TasksetConfig
 from swarm_node.network.client import ALONE, RemoteNetwork
 from swarm_node.network.process.messages import Rules
 from swarm_node.scoring.client import ScoringClient
-from swarm_node.settings import EnvironmentConfig, NetworkConfig
+from swarm_node.settings import (
+    EnvironmentConfig,
+    LearningConfig,
+    NetworkConfig,
+    NodeConfig,
+    section_of,
+    with_sections,
+)
+from swarm_node.settings.command_line import from_command_line
 
 pytestmark = pytest.mark.slow  # verifiers takes seconds to import
 
@@ -211,3 +220,76 @@ def test_the_folder_of_a_task_set_that_is_refused_goes(
     with pytest.raises(UserError, match="needs a task set"):
         TasksetEnvironment(["taskset/train"], TasksetConfig(), EnvironmentConfig())
     assert not list(tmp_path.iterdir())
+
+
+KEY = "sk-a-key-of-the-judge-0123456789"
+JUDGE = f"""@vf.reward
+    async def right(self, trace):
+        import os
+        return float(os.environ.get('JUDGE_KEY') == {KEY!r})"""
+TALK = "import os; raise ValueError(os.environ['JUDGE_PLACE'])"
+
+
+def asked_alone(file: Path, *variables: str) -> object:
+    """The reply of the process that scores, for a completion."""
+    config = TasksetConfig(name=str(file), alone=True, variables=variables)
+    with closing(TasksetEnvironment(["taskset/train"], config, EnvironmentConfig())) as environment:
+        (question,) = environment.sample(PeerId("12D3KooW"), Round(0), 1)
+        return environment.score([(question, ("x",))])[0]
+
+
+def test_a_judge_gets_the_key_that_is_named_and_no_other(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("JUDGE_KEY", KEY)
+    monkeypatch.setenv("ANOTHER_KEY", KEY)
+    file = written(tmp_path, "of_keys", task=JUDGE)
+    assert asked_alone(file, "ANOTHER_KEY") == (0.0,)
+    assert asked_alone(file, "JUDGE_KEY") == (1.0,)
+
+
+def test_the_key_of_a_judge_is_never_printed(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("JUDGE_PLACE", KEY)  # whose name does not say that it is a secret
+    file = written(tmp_path, "of_talk", load=TALK)
+    with pytest.raises(UserError, match="ValueError") as caught:
+        asked_alone(file, "JUDGE_PLACE")
+    assert KEY not in str(caught.value) and KEY not in repr(caught.value.__cause__)
+    said = str(TasksetConfig(name=str(file), alone=True, variables=("JUDGE_PLACE",)))
+    assert "JUDGE_PLACE" in said and KEY not in said
+
+
+def test_the_generator_and_workers_get_what_is_handed_on(monkeypatch) -> None:
+    monkeypatch.setenv("JUDGE_KEY", KEY)
+    config = with_sections(LearningConfig).model_validate(
+        {"taskset": {"name": "x", "alone": True, "variables": "JUDGE_KEY,NOT_SET"}}
+    )
+    assert registry.handed(config) == {"JUDGE_KEY": KEY}
+    assert registry.handed(with_sections(LearningConfig)()) == {}
+
+
+def test_a_home_hands_no_variable_on(tmp_path: Path, capsys) -> None:
+    named = 'name = "x"\nalone = true\nvariables = ["HOME", "OPENAI_API_KEY"]\n'
+    (tmp_path / "options.toml").write_text(f"[taskset]\n{named}")
+    config = from_command_line(NodeConfig, ["--home", str(tmp_path)], "swarm-node run")
+    assert section_of(config, TasksetConfig).variables == ()
+    assert "taskset.variables is not taken from a home" in capsys.readouterr().err
+    flags = ["--home", str(tmp_path), "--taskset.variables", "JUDGE_KEY"]
+    config = from_command_line(NodeConfig, flags, "swarm-node run")
+    assert section_of(config, TasksetConfig).variables == ("JUDGE_KEY",)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--taskset.variables A_KEY", r"add --taskset\.alone"),
+        (f"--taskset.alone --taskset.variables OPENAI_API_KEY={KEY}", "not values"),
+        (f"--taskset.alone --taskset.variables {KEY}", "not values"),
+    ],
+)
+def test_variables_are_named_and_only_for_what_is_trained_on_alone(words: str, said: str) -> None:
+    with pytest.raises(UserError, match=said) as caught:
+        from_command_line(NodeConfig, words.split(), "swarm-node run")
+    assert KEY not in str(caught.value)
+
+
+def test_a_variable_that_is_not_set_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="names NOT_SET_AT_ALL, which is not set"):
+        asked_alone(written(tmp_path, "of_none"), "NOT_SET_AT_ALL")

@@ -15,6 +15,7 @@ from swarm_node.common import plugins
 from swarm_node.common.channel import BrokenFrame, Channel, Failed
 from swarm_node.common.children import ending, start, usable_cores, without_secrets
 from swarm_node.common.loading import quickly
+from swarm_node.environments.registry import handed
 from swarm_node.extensions.simulation import worker_messages
 from swarm_node.extensions.simulation.arms import Cell
 from swarm_node.extensions.simulation.cell import run_cell
@@ -122,7 +123,9 @@ class Engine:
         """A function that starts a worker for a cell. `command`: of the worker; `log`: the file for
         its output.
         """
-        environment = without_secrets(worker_messages.node_environment(config))
+        environment = without_secrets(
+            {**handed(config), **worker_messages.node_environment(config)}
+        )
         return lambda cell: Worker(
             command, log(cell), environment, worker_messages.write_order(config, cell)
         )

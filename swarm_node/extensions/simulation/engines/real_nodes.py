@@ -24,6 +24,7 @@ import msgspec
 from swarm_node.common.children import ChildKilled, without_secrets
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import open_to_write
+from swarm_node.environments.registry import handed
 from swarm_node.extensions.simulation.arms import Cell, identity, node_config
 from swarm_node.extensions.simulation.cell import summary
 from swarm_node.extensions.simulation.engines.engine import Engine, Run, family, family_mb
@@ -78,7 +79,10 @@ class ProcessEngine(Engine):
 class Process:
     """A running node, which was started as `swarm-node ARGUMENTS`."""
 
-    def __init__(self, home: Path, *arguments: str) -> None:
+    def __init__(
+        self, home: Path, *arguments: str, handed: Mapping[str, str] | None = None
+    ) -> None:
+        """`handed`: variables that it gets although they may hold secrets."""
         self._output = home / "output.log"
         command = [
             sys.executable,
@@ -95,7 +99,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=without_secrets(),
+                env=without_secrets(handed),
             )
 
     def alive(self) -> bool:
@@ -241,7 +245,9 @@ class RealRun(Run):
         (node.home / "identity.key").chmod(0o600)
         with open_to_write(node.home / "node.toml") as file:
             file.write(as_toml(self._node_config(node)).encode())
-        node.member = Process(node.home, "run", str(node.home / "node.toml"))
+        node.member = Process(
+            node.home, "run", str(node.home / "node.toml"), handed=handed(self._config)
+        )
         self._members.append(node.member)
 
     def _node_config(self, node: RealNode) -> NodeConfig:
