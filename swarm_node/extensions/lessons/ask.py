@@ -4,7 +4,7 @@ side.
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import takewhile
 from pathlib import Path
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 LOOKED_AT = 4  # questions of each task, compared to find what all its prompts share
 ALIKE = 4  # characters that the text and a question must share at their beginning
 SHOWN = 200  # characters of a question or an answer
-LOOKED_THROUGH = 32  # held-out questions of each task, among which are those wrong at first
-CANDIDATES = 12  # questions that are put to both models
+LOOKED_THROUGH = 64  # held-out questions of each task, among which are those wrong at first
+CANDIDATES = 24  # questions that are put to the model, until some are right
+RIGHT = 3  # questions of each task that are right now, and are asked before
 NONE_LEARNED = "none of {} held-out questions was wrong before and is right now"
 
 PAGE = """\
@@ -74,17 +75,18 @@ def command(argv: list[str]) -> None:
         tasks = held_out(environment, count)
         if config.text:
             question, prompt = framed(config.text, tasks)
-            (before,), (now,) = answers(config, checkpoint, [prompt])
+            _, (before,), (now,) = answers(config, checkpoint, [prompt], lambda now: [0])
             rows, note = [(question, before, now)], ""
         else:
             candidates = asked_of_each(environment, count, wrong_at_first(checkpoint))
             prompts = [prompt for _, prompt in candidates]
             asked = [question for question, _ in candidates]
-            both = answers(config, checkpoint, prompts)
-            chosen, learned = telling(environment, asked, *both)
+            search = Search(environment, asked)
+            places, *both = answers(config, checkpoint, prompts, search.chosen)
+            chosen, learned = telling(environment, [asked[k] for k in places], *both)
             shown = {prompt: question for question, prompt in each_shown(tasks, prompts)}
-            rows = [(shown[prompts[k]], both[0][k], both[1][k]) for k in chosen]
-            note = "" if learned else NONE_LEARNED.format(len(asked))
+            rows = [(shown[prompts[places[k]]], both[0][k], both[1][k]) for k in chosen]
+            note = "" if learned else NONE_LEARNED.format(search.looked_at)
     table = Table("question", "before", f"after {int(checkpoint.name)} rounds")
     for row in rows:
         table.add_row(*(Text(printable(text.strip(), SHOWN)) for text in row))
@@ -148,6 +150,33 @@ def task_of(question: Question) -> str:
     return f"{question.dataset}/{question.config_id}"
 
 
+class Search:
+    """Looks for questions that are right now, until each task has some; the model before its
+    training is asked these alone.
+    """
+
+    def __init__(self, environment: Environment, asked: Sequence[Question]) -> None:
+        self._environment, self._asked = environment, asked
+        self._right: dict[str, list[int]] = {task_of(question): [] for question in asked}
+        self.looked_at = 0
+
+    def chosen(self, now: Sequence[str]) -> list[int] | None:
+        """The places of the questions to ask before, by the answers now; None while more answers
+        are wanted. It is called after each answer.
+        """
+        place = self.looked_at = len(now)
+        question = self._asked[place - 1]
+        (rewards,) = self._environment.score([(question, (now[-1],))])
+        if not isinstance(rewards, Skipped) and rewards[0] >= 1.0:
+            self._right[task_of(question)].append(place - 1)
+        if place < len(self._asked) and any(len(k) < RIGHT for k in self._right.values()):
+            return None
+        first: dict[str, int] = {}
+        for k in range(place):
+            first.setdefault(task_of(self._asked[k]), k)
+        return sorted(k for task in first for k in self._right[task] or [first[task]])
+
+
 def telling(
     environment: Environment,
     asked: Sequence[Question],
@@ -207,10 +236,14 @@ def _beginning(texts: Sequence[str]) -> str:
 
 
 def answers(
-    config: NodeConfig, checkpoint: Path, prompts: Sequence[str]
-) -> tuple[list[str], list[str]]:
-    """The likeliest answer to each prompt: by the model before its training, and by this
-    checkpoint. UserError.
+    config: NodeConfig,
+    checkpoint: Path,
+    prompts: Sequence[str],
+    choose: Callable[[Sequence[str]], list[int] | None],
+) -> tuple[list[int], list[str], list[str]]:
+    """The places of some prompts, and the likeliest answers to these: by the model before its
+    training, and by this checkpoint. `choose` gives the places, by the answers of the checkpoint so
+    far; None while more are wanted. UserError.
     """
     with quickly():
         from swarm_node.policy.loading import configured_policy  # now: it loads torch
@@ -222,12 +255,19 @@ def answers(
             f"checkpoint {checkpoint} is damaged ({error}): move it away to ask the one before it, "
             "or take a backup"
         ) from error
-    now = list(_likeliest(config, policy, prompts))
+    now: list[str] = []
+    places: list[int] | None = None
+    for text in _likeliest(config, policy, prompts):
+        now.append(text)
+        if (places := choose(now)) is not None:
+            break
+    places = places or []
+    chosen, later = [prompts[k] for k in places], [now[k] for k in places]
     if config.model.lora_rank:
         with policy.model.disable_adapter():
-            return list(_likeliest(config, policy, prompts)), now
+            return places, list(_likeliest(config, policy, chosen)), later
     del policy  # so that memory never holds two sets of weights
-    return list(_likeliest(config, configured_policy(config), prompts)), now
+    return places, list(_likeliest(config, configured_policy(config), chosen)), later
 
 
 def _likeliest(config: NodeConfig, policy: "Policy", prompts: Sequence[str]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections import Counter
 from pathlib import Path
 from random import Random
 
@@ -12,6 +13,8 @@ from swarm_node.commands.cli import dispatch
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment, right_answer
 from swarm_node.extensions.lessons.ask import (
+    RIGHT,
+    Search,
     around,
     asked_of_each,
     each_shown,
@@ -215,3 +218,20 @@ def test_ask_takes_a_text_that_begins_with_a_dash(words, tmp_path, capsys) -> No
     with pytest.raises(UserError, match="train first"):  # so the words were taken for a text
         dispatch(["ask", "--home", str(tmp_path), *words])
     assert capsys.readouterr().out == ""
+
+
+def test_the_search_ends_as_soon_as_each_task_has_right_answers(asking) -> None:
+    asked = [question for question, _ in asked_of_each(asking, 2, ())]
+    right = [right_answer(NodeConfig(), question) for question in asked]
+    now: list[str] = []
+    search = Search(asking, asked)
+    while (places := search.chosen(now := [*now, right[len(now)]])) is None:
+        pass
+    assert search.looked_at < len(asked)
+    counts = Counter(task_of(asked[k]) for k in places)
+    assert counts.keys() == {"second/few", "next/few"} and min(counts.values()) == RIGHT
+    search, now = Search(asking, asked), []
+    while (places := search.chosen(now := [*now, "?"])) is None:
+        pass
+    assert search.looked_at == len(asked)
+    assert {task_of(asked[k]) for k in places} == {"second/few", "next/few"} and len(places) == 2
