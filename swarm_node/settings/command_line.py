@@ -369,7 +369,11 @@ def _read_file(file: Path, follow: bool = True) -> dict[str, Any]:
         ) from error
     except OSError as error:
         raise UserError(f"config file {file} cannot be read: {reason_of(error)}") from error
-    except ValueError as error:  # no TOML, no UTF-8, a number of thousands of digits
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"config file {file} is not TOML: it is not UTF-8, save it as that"
+        ) from error
+    except ValueError as error:  # no TOML, a number of thousands of digits
         text = printable(str(error).partition(";")[0], 120)
         raise UserError(
             f"config file {file} is not TOML: {text}; text stands in quotes, a section in brackets"

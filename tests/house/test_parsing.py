@@ -32,6 +32,7 @@ OURS = {
     "swarm_node/extensions/dataset/verifiers.py": "it runs in a sandboxed child",
     "swarm_node/common/http.py": "errors of servers may hold NaN; it catches the rest",
     "swarm_node/extensions/contribute/answer.py": "so may their answers; it catches the rest",
+    "swarm_node/extensions/dataset/hub.py": "it reads the copy that it wrote, which may hold NaN",
     "swarm_node/policy/bounds.py": "configurations of models hold Infinity; it catches the rest",
 }
 

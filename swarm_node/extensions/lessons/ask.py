@@ -2,7 +2,6 @@
 side.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -18,11 +17,11 @@ from protocol.messages import Question, Round
 from swarm_node.commands.command import Command
 from swarm_node.common.console import Terminal
 from swarm_node.common.errors import UserError, printable
-from swarm_node.common.files import read_plain
 from swarm_node.common.loading import quickly
+from swarm_node.common.parsing import read_json
 from swarm_node.environments.kinds import EVALUATION
 from swarm_node.environments.registry import build_environment, tasks_of
-from swarm_node.node.defaults import newest, resolved
+from swarm_node.node.defaults import STATE_BYTES, newest, resolved
 from swarm_node.policy.named import say
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.rollouts.interfaces import Environment
@@ -114,7 +113,7 @@ def wrong_at_first(checkpoint: Path) -> Collection[str]:
     with quickly():
         from swarm_node.node.evaluation import MEASURED  # now: it loads torch
     try:
-        state = json.loads(read_plain(checkpoint / "state.json"))
+        state = read_json(checkpoint / "state.json", STATE_BYTES)
         return frozenset(state["extra"][MEASURED]["wrong"])
     except (OSError, ValueError, LookupError, TypeError):
         return frozenset()

@@ -27,6 +27,7 @@ GRANTING = {
     "defence.layers", "observers", "network.backend", "network.p2pd", "network.host",
     "model.name", "model.revision", "home", "card.source", "card.code", "dataset.file",
     "dataset.verifier", "dataset.salt", "taskset.name", "taskset.options", "taskset.alone",
+    "taskset.variables",
     "temporal_clue.puzzles", "temporal_clue.validation_puzzles", "vllm.url", "vllm.python",
     "vllm.arguments", "vllm.folder", "page.listen", "page.names", "page.public",
     "page.open_metrics", "environment.time_limit",
