@@ -17,6 +17,7 @@ OURS = {
     "swarm_node/common/children.py": "a child of this process wrote it",
     "swarm_node/node/generator.py": "the trainer wrote it",
     "swarm_node/extensions/handle/node.py": "the parent process wrote it",
+    "swarm_node/extensions/dataset/json_rows.py": "it finds the end of an element, bounded there",
     "swarm_node/extensions/dataset/elsewhere.py": "the parent process wrote it",
     "swarm_node/extensions/dataset/source.py": "compile.py of the same folder wrote it",
     "swarm_node/extensions/taskset/source.py": "compile.py of the same folder wrote it",
@@ -29,6 +30,7 @@ OURS = {
     "swarm_node/scoring/playing.py": "it runs in a sandboxed child, and counts the brackets",
     "swarm_node/environments/reasoning_gym/scorers/values.py": "it runs in a sandboxed child",
     "swarm_node/environments/reasoning_gym/scorers/reading.py": "it runs in a sandboxed child",
+    "swarm_node/extensions/dataset/nothing_else.py": "of the data set's author, and bounded",
     "swarm_node/extensions/dataset/verifiers.py": "it runs in a sandboxed child",
 }
 
