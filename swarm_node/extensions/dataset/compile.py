@@ -14,7 +14,7 @@ from typing import Any
 
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import open_to_read
-from swarm_node.extensions.dataset import elsewhere, questions, reading
+from swarm_node.extensions.dataset import answerable, elsewhere, questions, reading
 from swarm_node.extensions.dataset.questions import HELD_OUT, TRAIN, Questions
 from swarm_node.extensions.dataset.settings import VERIFIERS, DatasetConfig
 
@@ -44,6 +44,11 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
     verifier = _verifier(
         config if config.verifier != "auto" else _recognised(config, made), made.form
     )
+    try:
+        refused = answerable.try_rows(made, verifier)
+    except UserError as error:
+        raise UserError(f"data set {config.file}: {error}") from error
+    contradicting = answerable.contradicting(made, verifier)
     sides = made.split(config.held_out)
     if not sides[TRAIN]:
         raise UserError(
@@ -70,6 +75,11 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
         "left_out": dict(made.left_out),
         "lines": made.lines,
         "duplicates": made.duplicates,
+        "contradicting": len(contradicting),
+        "contradicting_lines": contradicting[: answerable.SHOWN_LINES],
+        "tried": refused.tried,
+        "refused": len(refused.lines),
+        "refused_lines": refused.lines[: answerable.SHOWN_LINES],
         "leaking": questions.leaking(sides),
         "prompt_chars": _lengths([len(each.prompt) for each in made.kept]),
         "answer_chars": _lengths([len(questions.text_of(each.answer)) for each in made.kept]),

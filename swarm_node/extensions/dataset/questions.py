@@ -37,6 +37,7 @@ ANSWERS = ("answer", "solution", "Answer", "Solution")
 MARKS = {"hashes": "after ####", "boxed": "in \\boxed{}"}
 
 LONG_PROMPT, LONG_ANSWER = "prompt above 16 KB", "answer above 16 KB"
+NEVER = "can never be right"  # by its own verifier
 NO_PROMPT, NO_ANSWER, NO_TEXT = "no prompt", "no answer", "no Unicode text"
 
 
@@ -163,7 +164,7 @@ def make(row: Row, prompt: str, answer: str, template: str) -> Question | str:
     text = filled(template, row) if template else text_of(asked)
     if not text or not text.strip():
         return NO_PROMPT
-    if right in (None, ""):
+    if right is None or (isinstance(right, str) and not right.strip()):
         return NO_ANSWER
     if len(text) > MAX_PROMPT_CHARS:
         return LONG_PROMPT

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import gcd
 from pathlib import Path
 from typing import Any
@@ -12,20 +12,25 @@ from swarm_node.extensions.dataset import nothing_else, verifiers
 from swarm_node.extensions.dataset.questions import HELD_OUT
 from swarm_node.scoring.bound import bound_of, plain
 
+SOURCE = "swarm_node.extensions.dataset.source:DatasetSource"
+SEED_QUESTIONS = 256  # held-out questions that one seed names
+
 
 class Judge:
     """The verifier of a file, and what else it is told of a completion: `nothing_else.py`."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         """`spec`: what `compile.py` wrote down."""
-        self._name, form = spec["name"], spec.get("form")
+        self._name = spec["name"]
         self._verify = verifiers.load({**spec, "form": ""})
-        # The rows of such a file hold whole solutions, which shots show
-        self._read = FORMS[form].read if form else None
+        self.reference = self.form_of(spec)
 
-    def reference(self, answer: Any) -> Any:
-        """The reference answer as it is compared."""
-        return self._read(answer).strip() if self._read else answer
+    @staticmethod
+    def form_of(spec: Mapping[str, Any]) -> Callable[[Any], Any]:
+        """A function from an answer of the file to the reference answer as it is compared."""
+        form = spec.get("form")
+        # The rows of such a file hold whole solutions, which shots show
+        return (lambda answer: FORMS[form].read(answer).strip()) if form else lambda answer: answer
 
     def score(self, text: str, reference: Any) -> float:
         return self._verify(text, reference)
@@ -99,7 +104,7 @@ def place(config_id: str, seed: int, index: int, count: int) -> int:
     Held-out questions come in order, 256 per seed, so that each has its turn.
     """
     if config_id == HELD_OUT:
-        return (seed * 256 + index) % count
+        return (seed * SEED_QUESTIONS + index) % count
     number = int.from_bytes(hashlib.sha256(f"dataset/{seed}".encode()).digest(), "big")
     return (number + index * _step(number >> 64, count)) % count
 

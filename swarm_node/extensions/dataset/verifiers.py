@@ -4,6 +4,7 @@
 They run in a scoring process's sandboxed child, on the answer that the node found in a completion.
 """
 
+import inspect
 import json
 import re
 from collections import deque
@@ -61,8 +62,8 @@ def choice(completion: str, answer: Any) -> float:
 
 
 def letter_of(answer: Any) -> str | None:
-    """The letter of a reference answer of `choice`; None where it has none."""
-    if isinstance(answer, int) and 0 <= answer < 26:
+    """The letter of a reference answer of `choice`; None where it has none, as true and false."""
+    if isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < 26:
         return chr(ord("A") + answer)
     return _letter(text_of(answer))
 
@@ -118,8 +119,25 @@ def load(spec: Mapping[str, Any]) -> Verifier:
         # Now: a sandboxed child cannot open what the library imports at its first use
         for known in WARM:
             mathematical(known, known)
-    found: Verifier = NAMED[name] if name in NAMED else loading.load(spec["place"])
-    return found
+    return NAMED[name] if name in NAMED else _usable(loading.load(spec["place"]))
+
+
+def _usable(function: Any) -> Verifier:
+    """The user's function. TypeError, which ends the start, where it cannot be called as we do."""
+    if not callable(function):
+        raise TypeError("it is no function")
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        raise TypeError("it must be a plain function: write def, without async and yield")
+    try:
+        inspect.signature(function).bind("completion", "answer")
+    except TypeError as error:
+        raise TypeError(
+            f"it must be callable as score(completion, answer), by position: {error}"
+        ) from error
+    except ValueError:  # a function in C has no signature
+        pass
+    verifier: Verifier = function
+    return verifier
 
 
 NAMED: Mapping[str, Verifier] = {
