@@ -20,7 +20,13 @@ from typing import Any, NamedTuple
 
 from swarm_node.common.errors import UserError, printable
 from swarm_node.extensions.dataset.questions import HELD_OUT, NEVER, Question, Questions
-from swarm_node.extensions.dataset.source import SEED_QUESTIONS, SOURCE, FileItem, Judge
+from swarm_node.extensions.dataset.source import (
+    SEED_QUESTIONS,
+    SOURCE,
+    FileItem,
+    Judge,
+    references_of,
+)
 from swarm_node.extensions.dataset.verifiers import NAMED, letter_of, text_of
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.scoring import contract
@@ -91,18 +97,21 @@ def own_text(name: str, reference: Any) -> str:
 
 
 def _is_same(row: Question, before: Question, name: str, judge: Judge) -> bool:
-    text = own_text(name, judge.reference(row.answer))
-    return judge.score(text, judge.reference(before.answer)) >= RIGHT_FROM
+    texts = [own_text(name, reference) for reference in judge.references(row.answer)]
+    item = FileItem(before.prompt, before.answer, judge)
+    return any(item.score(text) >= RIGHT_FROM for text in texts)
 
 
 def _can_be_right(row: Question, name: str, judge: Judge) -> bool:
     """Whether the row's own answer is right; of a pattern, whether it is one."""
     try:
         if name == "regex":
-            re.compile(text_of(judge.reference(row.answer)))
+            for pattern in judge.references(row.answer):
+                re.compile(text_of(pattern))
             return True
-        text = own_text(name, judge.reference(row.answer))
-        return Bounded(FileItem(row.prompt, row.answer, judge)).score(text) >= RIGHT_FROM
+        item = Bounded(FileItem(row.prompt, row.answer, judge))
+        texts = [own_text(name, reference) for reference in judge.references(row.answer)]
+        return any(item.score(text) >= RIGHT_FROM for text in texts)
     except (re.error, ValueError, ArithmeticError, RecursionError, OverflowError):
         return False
 
@@ -138,15 +147,15 @@ def _is_wrong(reply: Reply) -> bool:
 
 def _scores(rows: Sequence[Question], spec: Mapping[str, Any]) -> list[Reply]:
     """What a scoring process says to the reference answers of these rows."""
-    judge_form = Judge.form_of(spec)
     with TemporaryDirectory(prefix="swarm-node-tried-") as folder:
         file = Path(folder, "questions.json")
         pairs = [(row.prompt, row.answer) for row in rows]
         written = {"version": "tried", "verifier": spec, "rows": {HELD_OUT: pairs}}
         file.write_text(json.dumps(written), encoding="ascii")
+        texts = [text_of(references_of(spec, row.answer)[0]) for row in rows]
         asked = [
-            ("dataset", HELD_OUT, *divmod(k, SEED_QUESTIONS), (text_of(judge_form(row.answer)),))
-            for k, row in enumerate(rows)
+            ("dataset", HELD_OUT, *divmod(k, SEED_QUESTIONS), (text,))
+            for k, text in enumerate(texts)
         ]
         with ScoringClient(f"{SOURCE}?{file}", "tried", SECONDS) as client:
             try:

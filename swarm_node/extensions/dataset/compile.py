@@ -14,9 +14,10 @@ from typing import Any
 
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import open_to_read
-from swarm_node.extensions.dataset import answerable, elsewhere, questions, reading
+from swarm_node.extensions.dataset import answerable, elsewhere, questions, reading, shapes
 from swarm_node.extensions.dataset.questions import HELD_OUT, TRAIN, Questions
 from swarm_node.extensions.dataset.settings import VERIFIERS, DatasetConfig
+from swarm_node.extensions.dataset.verifiers import shown
 
 SHOWN = 3  # examples
 MAX_MEMORY = 1024 * 1024 * 1024  # bytes of this process, whatever a library makes of a file
@@ -40,7 +41,8 @@ def bounded(asked: Mapping[str, Any], out: str) -> dict[str, Any]:
 def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
     """The facts of a data set. Its questions are written to `out`, unless that is empty."""
     columns = (config.prompt, config.answer, config.template)
-    made = questions.gather(reading.rows(config.file, questions.columns(*columns)), *columns)
+    rows_read = reading.rows(config.file, questions.columns(*columns))
+    made = questions.gather(rows_read, *columns, config.verifier)
     verifier = _verifier(
         config if config.verifier != "auto" else _recognised(config, made), made.form
     )
@@ -67,7 +69,9 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
             json.dump({"version": version, "verifier": verifier, "rows": rows}, file)
     return {
         "version": version,
-        "reads": ["template" if config.template else made.prompt, made.answer or "its last turn"],
+        "reads": _reads(config, made),
+        "hidden": made.hidden,
+        "hidden_options": made.options,
         "rows": questions.version(made, 0.0, {}),
         "verifier": verifier,
         "train": len(sides[TRAIN]),
@@ -82,18 +86,29 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
         "refused_lines": refused.lines[: answerable.SHOWN_LINES],
         "leaking": questions.leaking(sides),
         "prompt_chars": _lengths([len(each.prompt) for each in made.kept]),
-        "answer_chars": _lengths([len(questions.text_of(each.answer)) for each in made.kept]),
+        "answer_chars": _lengths([len(shown(each.answer)) for each in made.kept]),
         "examples": [
-            [_shown(each.prompt), _shown(questions.text_of(each.answer))]
-            for each in sides[TRAIN][:SHOWN]
+            [_shown(each.prompt), _shown(shown(each.answer))] for each in sides[TRAIN][:SHOWN]
         ],
     }
+
+
+def _reads(config: DatasetConfig, made: Questions) -> tuple[str, str]:
+    """The columns of question and answer, as a person reads them."""
+    below = shapes.GOES_ON.get(made.prompt, "") if not config.prompt else ""
+    asked = [made.context, made.prompt, below if below in made.columns else ""]
+    asked = ["template"] if config.template else [column for column in asked if column]
+    asked += [made.options] if made.lettered else []
+    right = made.answer or "its last turn"
+    return " + ".join(asked), f"{right} ({made.way})" if made.lettered else right
 
 
 def _recognised(config: DatasetConfig, made: Questions) -> DatasetConfig:
     """The configuration with the verifier for the form of the answers. Rows without that form are
     left out.
     """
+    if 2 * made.lettered > len(made.kept):
+        return config.model_copy(update={"verifier": "choice"})
     form = made.form = questions.form_of([each.answer for each in made.kept])
     for each in [each for each in made.kept if form and not questions.final(form, each.answer)]:
         made.leave_out(f"no answer {questions.MARKS[form]}", each.line)

@@ -93,6 +93,8 @@ class Facts(BaseModel):
     left_out: dict[str, int]  # reason -> rows
     lines: dict[str, list[int]]  # reason -> lines of the first such rows
     duplicates: int
+    hidden: int = 0  # questions whose options the template does not show
+    hidden_options: str = ""  # columns of these options
     contradicting: int = 0  # rows whose question has another answer in a row before
     contradicting_lines: list[int] = []  # of the first such rows
     tried: int = 0  # rows whose reference answers a function of the user's was tried on
@@ -109,7 +111,7 @@ class Facts(BaseModel):
         rows = f"{self.train + self.held_out} rows, {self.held_out} held out"
         yield (
             False,
-            f"reads {' -> '.join(printable(name, 40) for name in self.reads)}, {compared}: {rows}",
+            f"reads {' -> '.join(printable(name, 80) for name in self.reads)}, {compared}: {rows}",
         )
         for reason, count in self.left_out.items():
             lines = _lines(self.lines[reason], count)
@@ -124,6 +126,15 @@ class Facts(BaseModel):
                 )
             else:
                 yield False, f"{count} left out, {reason}: {lines}"
+        if self.hidden:
+            options = printable(self.hidden_options, 40)
+            yield (
+                True,
+                (
+                    f"{self.hidden} questions have options in {options} that the template does not "
+                    "show behind letters: leave the template out, or add them to it"
+                ),
+            )
         if self.contradicting:
             lines = _lines(self.contradicting_lines, self.contradicting)
             yield (

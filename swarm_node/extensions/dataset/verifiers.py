@@ -37,6 +37,8 @@ WARM = (
 DECIMALS = Context(prec=50, traps=[])
 FENCE = re.compile(r"\A```(?:json|JSON)?[ \r\n]{1,2}|```\Z")
 
+ANY_OF = "any of"  # the key of a reference answer that is a list of right ones
+
 Verifier = Callable[[str, Any], float]
 
 
@@ -153,6 +155,19 @@ NAMED: Mapping[str, Verifier] = {
 def text_of(answer: Any) -> str:
     """A reference answer as it is compared and shown."""
     return answer if isinstance(answer, str) else json.dumps(answer)
+
+
+def alternatives(answer: Any) -> tuple[Any, ...]:
+    """The reference answers of a row, of which any is right."""
+    if isinstance(answer, dict) and list(answer) == [ANY_OF]:
+        return tuple(answer[ANY_OF])
+    return (answer,)
+
+
+def shown(answer: Any) -> str:
+    """A reference answer as it is compared, for a person."""
+    several = alternatives(answer)
+    return " | ".join(map(text_of, several))
 
 
 def final(text: str) -> str:
