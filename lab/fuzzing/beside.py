@@ -41,7 +41,7 @@ SIGNS = frozenset("−×÷→°²³€£¥₹·") | frozenset(map(chr, range(32,
 # Words of usual frames, units and commands, none of which says anything
 _FRAMES = """
     answer the final correct right so thus therefore hence is it that my json day days or and in at
-    was boxed text textbf frac dfrac sqrt left right quad mathrm usd
+    was boxed text textbf option choice frac dfrac sqrt left right quad mathrm usd
 """
 WORDS = frozenset(_FRAMES.split())
 _WORD = re.compile(r"[^\W\d_]{2,}")
