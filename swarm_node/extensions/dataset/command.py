@@ -73,7 +73,7 @@ def command(argv: list[str]) -> None:
 def lines(config: DatasetConfig, facts: Facts) -> Iterator[str]:
     """The facts as lines for a person."""
     for warning, text in facts.notes():
-        yield f"warning: {text}".replace("--dataset.", "--") if warning else text
+        yield f"{'warning: ' * warning}{text}".replace("--dataset.", "--")
     yield (
         f"{facts.duplicates} rows twice, {facts.leaking} of those held out much like one to "
         "train on"

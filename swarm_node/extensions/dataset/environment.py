@@ -131,8 +131,8 @@ class Facts(BaseModel):
             yield (
                 True,
                 (
-                    f"{self.hidden} questions have options in {options} that the template does not "
-                    "show behind letters: leave the template out, or add them to it"
+                    f"{self.hidden} questions have options in {options} that no prompt shows: "
+                    "compare by --dataset.verifier choice without a template, or put them into one"
                 ),
             )
         if self.contradicting:

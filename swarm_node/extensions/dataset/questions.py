@@ -104,7 +104,7 @@ def gather(
     """
     questions = Questions(prompt=prompt, answer=answer)
     maker = Maker(questions, prompt, answer, template, verifier)
-    drafts: dict[str, Question] = {}
+    drafts: dict[tuple[str, Options | None], Question] = {}
     chars, columns = Counter[str](), questions.columns
     for line, row in rows:
         if not isinstance(row, str):
@@ -112,11 +112,12 @@ def gather(
         draft = row if isinstance(row, str) else maker.draft(row)
         if isinstance(draft, str):
             questions.leave_out(draft, line)
-        elif draft.digest in drafts:
+        elif (key := (draft.digest, draft.options)) in drafts:
             questions.duplicates += 1
         else:
-            drafts[draft.digest] = replace(draft, line=line)
-            chars["prompts"] += len(draft.prompt) + sum(map(len, draft.options or ()))
+            drafts[key] = replace(draft, line=line)
+            texts = draft.options.texts if draft.options else ()
+            chars["prompts"] += len(draft.prompt) + sum(map(len, texts))
             chars["answers"] += len(json.dumps(draft.answer))
             if max(chars.values()) > MAX_CHARS:
                 raise UserError(f"more than {MAX_CHARS >> 20} MB of questions: use a part of them")
@@ -167,7 +168,7 @@ class Maker:
         text = filled(self._template, row) if self._template else self._text(row, asked)
         if not text or not text.strip():
             return NO_PROMPT
-        options = shapes.options_of(row) if self._verifier in OF_LETTERS else None
+        options = shapes.options_of(row)
         if self._verifier in OF_TEXT:
             try:
                 right = shapes.meant(right)
@@ -213,10 +214,12 @@ class Maker:
         known.options, known.way = options.column, self._ways.best
         text = draft.prompt
         if not options.stand_in(text):
-            if self._template:
-                known.hidden += 1
+            if self._template or self._verifier not in OF_LETTERS:
+                known.hidden += not all(option in text for option in options.texts)
                 return draft
             text = f"{text}\n{options.shown()}"
+        if self._verifier not in OF_LETTERS:
+            return draft
         letter = self._ways.letter(draft.answer, options)
         if letter is None:
             return shapes.NO_OPTION

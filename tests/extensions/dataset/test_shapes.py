@@ -248,12 +248,30 @@ def test_the_corpus_holds_sixty_kinds_of_files() -> None:
     assert len({shape.name for shape in TABLE}) == len(TABLE) >= 60
 
 
-def test_options_that_a_template_does_not_show_are_said(tmp_path: Path) -> None:
-    shape = Shape("", CHOICE[0].rows, "", flags={"template": "{question}", "verifier": "choice"})
-    facts, rows = read_shape(tmp_path, shape)
+@pytest.mark.parametrize(
+    "flags",
+    [{"template": "{question}", "verifier": "choice"}, {"verifier": "exact"}],
+)
+def test_options_that_no_prompt_shows_are_said(tmp_path: Path, flags: dict[str, Any]) -> None:
+    facts, rows = read_shape(tmp_path, Shape("", CHOICE[0].rows, "", flags=flags))
     assert rows["Capital of France?"] == 1
     (warned,) = [text for warning, text in facts.notes() if warning and "options" in text]
-    assert warned.startswith("4 questions have options in choices that the template does not show")
+    assert warned.startswith("4 questions have options in choices that no prompt shows")
+
+
+def test_questions_that_differ_in_their_options_alone_are_two(tmp_path: Path) -> None:
+    rows = [{**ASK, "choices": ["Rome", last], "answer": 1} for last in ("Paris", "the Seine")]
+    facts, read = read_shape(tmp_path, Shape("", [*rows, rows[0]], ""))
+    assert (len(read), facts.duplicates, facts.contradicting) == (2, 1, 0)
+
+
+def test_the_order_of_rows_changes_nothing_of_what_is_read(tmp_path: Path) -> None:
+    for shape in (shape for shape in TABLE if shape.prompt and not isinstance(shape.rows, str)):
+        versions = {
+            read_shape(tmp_path, shape._replace(rows=rows))[0].version
+            for rows in (shape.rows, shape.rows[::-1])
+        }
+        assert len(versions) == 1, shape.name
 
 
 def test_an_answer_that_is_none_of_the_options_is_left_out_by_its_line(tmp_path: Path) -> None:
