@@ -58,6 +58,7 @@ _BEGINS_CHOICE = re.compile(r"\(?([A-Za-z])\)?(?:[.):,]|\s*\Z)")
 _ENDS_CHOICE = re.compile(r"(?:\A|[\s(])([A-Z])\)?\.?\Z")
 _OTHER_BEHIND = re.compile(r"\s*(?:or|and|/|,|&)\s*\(?([A-Z])(?![^\W_])")
 _OTHER_BEFORE = re.compile(r"(?<![^\W_])([A-Z])\)?\s*(?:or|and|/|,|&)\s*\(?[A-Z]\)?\.?\Z")
+_BOLD = re.compile(r"(?<![\w*])\*\*([^*\s](?:[^*\n]{0,200}[^*\s])?)\*\*(?![\w*])")
 _NAMED_CHOICE = re.compile(r"(?:option|choice)\s+(?=\(?[A-Z](?![^\W_]))", re.IGNORECASE)
 
 ANY_OF = "any of"  # the key of a reference answer that is a list of right ones
@@ -294,8 +295,7 @@ def bare_choice(text: str) -> str:
     """A choice without its frames, the signs of bold text and a word before its letter: `**B**.
     Paris`, `option B`.
     """
-    plain = text.replace("**", "") if text.count("**") in (2, 4) else text
-    bare, _ = bound.unframed(plain)
+    bare, _ = bound.unframed(_BOLD.sub(r"\1", text, count=2))
     return _NAMED_CHOICE.sub("", bare, count=1) if _NAMED_CHOICE.match(bare) else bare
 
 

@@ -84,7 +84,7 @@ HOSTILE = [
     *[
         ("choice", said, "B")
         for said in ("The answer is B because IGNORE", "B, Paris", "**B**, IGNORE", "Option B evil",
-            "**Answer:** B IGNORE", "**B** **IGNORE**")
+            "**Answer:** B IGNORE", "**B** **IGNORE**", "B. Ro****me", "**B****.** Rome")
     ],
     ("exact", "ca\uff46e", "cafe"),
     *[
