@@ -14,6 +14,7 @@ another form than the reference answers have. What a function refuses is said.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -36,6 +37,7 @@ from swarm_node.scoring.client import Reply, ScoringClient, ScoringUnavailable
 MOST_PARSED = 1000  # rows of `math` that are tried
 MOST_OF_FUNCTION = 32  # rows that a function of the user's is tried on
 SECONDS = 10.0  # for one of them
+TOGETHER = 4  # of them that are asked at a time, each of which may take so long
 SHOWN_LINES = 5
 
 
@@ -168,12 +170,13 @@ def _scores(rows: Sequence[Question], spec: Mapping[str, Any]) -> list[Reply]:
 
 
 def _in_turn(client: ScoringClient, asked: Sequence[Any]) -> Iterator[Reply]:
-    """The replies, as many at a time as one child scores. Behind the first that took too long,
+    """The replies: first to one row, then to a few at a time. Behind the first that took too long,
     none is asked: a verifier that hangs would take minutes.
     """
     slow = False
-    for begin in range(0, len(asked), contract.CHILD_ITEMS):
-        part = asked[begin : begin + contract.CHILD_ITEMS]
+    begins = [0, *range(1, len(asked), TOGETHER)]
+    for begin, end in pairwise([*begins, len(asked)]):
+        part = asked[begin:end]
         replies = [Skipped(contract.TIMEOUT)] * len(part) if slow else client.ask(part)
         slow = slow or Skipped(contract.TIMEOUT) in replies
         yield from replies
