@@ -150,8 +150,8 @@ def test_rows_that_are_no_use_are_left_out_and_counted(tmp_path: Path) -> None:
         ),
         (
             "near.csv",
-            "questoin,answers\n1,2\n",
-            "did you mean --dataset.prompt questoin --dataset.answer answers?",
+            "questoin,answr\n1,2\n",
+            "did you mean --dataset.prompt questoin --dataset.answer answr?",
         ),
         ("latin.csv", b"prompt,answer\n\xe9,1\n", "cannot be read"),
         ("broken.parquet", "PAR1 no", "is no Parquet file"),
