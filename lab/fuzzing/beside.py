@@ -26,6 +26,7 @@ from lab.fuzzing.carriers import carriers, laden
 from protocol.messages import PeerId
 from swarm_node.extensions.basics import source as basics
 from swarm_node.extensions.dataset.source import FileItem, Judge
+from swarm_node.extensions.dataset.verifiers import ANY_OF
 from swarm_node.extensions.episodes import gym
 from swarm_node.extensions.episodes import source as episodes
 from swarm_node.extensions.temporal_clue import text as temporal_clue
@@ -41,7 +42,7 @@ SIGNS = frozenset("−×÷→°²³€£¥₹·") | frozenset(map(chr, range(32,
 # Words of usual frames, units and commands, none of which says anything
 _FRAMES = """
     answer the final correct right so thus therefore hence is it that my json day days or and in at
-    was boxed text textbf frac dfrac sqrt left right quad mathrm usd
+    was boxed text textbf option choice frac dfrac sqrt left right quad mathrm usd
 """
 WORDS = frozenset(_FRAMES.split())
 _WORD = re.compile(r"[^\W\d_]{2,}")
@@ -120,6 +121,10 @@ VERIFIED: tuple[tuple[str, str, Any, str], ...] = (  # verifier, prompt, referen
     ("number", "When?", "12:30", "12:30"),
     ("choice", OPTIONS, "B", "B"),
     ("choice", OPTIONS, 1, "(B) Paris"),
+    ("choice", OPTIONS, "B", "**B**, Paris"),
+    ("choice", OPTIONS, "B", "The answer is option B"),
+    ("number", "How long?", "3 hours 20 minutes", "3 hours 20 minutes"),
+    ("exact", "Where?", {ANY_OF: ["a caf\u00e9", "a bar"]}, "a cafe\u0301"),
     ("regex", "How many?", "117", "117"),
     ("regex", "What now?", "ab+", "abbb"),
     ("json", "Which object?", {"a": [1, True]}, '{"a": [1, true]}'),

@@ -74,8 +74,9 @@ def examine(config: NodeConfig, card: str = "") -> list[str]:
 
     with closing(build_environment(config)) as environment:
         turns = environment.catalogue.most_turns
+        notes = [f"{'warning: ' * warning}{text}" for warning, text in environment.notes]
     if card:
-        return plan_for(config, card, turns).lines()
+        return [*notes, *plan_for(config, card, turns).lines()]
     policy = configured_policy(config)
     plan = plan_here(config, policy, config.limits, turns)
     generator = BatchGenerator(policy, config.generation)
@@ -98,6 +99,7 @@ def examine(config: NodeConfig, card: str = "") -> list[str]:
             f"{'yes' if policy.tokenizer.chat_template else 'no'}"
         ),
         f"tasks: {', '.join(tasks)}",
+        *notes,
         sandbox.describe(sandbox.layers()),
         *(plan.lines() if plan else ["memory: not known for this device or model"]),
     ]

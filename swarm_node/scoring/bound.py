@@ -26,7 +26,7 @@ from itertools import accumulate
 
 from swarm_node.scoring.contract import Item, is_score
 
-RULES = 2
+RULES = 3
 # A paid text has at most so many times the answer's characters, and so many more
 TIMES, MORE = 2, 8
 MAX_FRAMES = 4  # around one answer

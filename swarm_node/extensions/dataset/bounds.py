@@ -18,6 +18,8 @@ Row = Mapping[str, Any]
 Read = Row | str | None  # a row, why it is left out, or None for a blank line
 
 TOO_LONG, NO_OBJECT = "row above 1 MB", "no JSON object"
+TOO_WIDE = "more cells than the header has (a separator in a text needs quotes around the text)"
+TOO_SHORT = "fewer cells than the header has"
 
 
 def too_large(file: str) -> UserError:

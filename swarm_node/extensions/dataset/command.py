@@ -28,9 +28,9 @@ What a file of questions comes to: rows, lengths, duplicates, what is held out,
 what peers must agree on, and what will leave this machine. Trains nothing.
 A TASK of several turns, such as bisect/easy, you play: a line is a turn.
 
-  FILE               .jsonl, .csv, .tsv, .parquet, hf:NAME[:CONFIG[:SPLIT]]
-  --prompt COLUMN    of the question (prompt, question, problem or messages)
-  --answer COLUMN    of the reference answer (answer or solution)
+  FILE               .jsonl, .json, .csv, .tsv, .parquet, hf:NAME[:CONFIG:SPLIT]
+  --prompt COLUMN    of the question (prompt, question, problem, messages, ...)
+  --answer COLUMN    of the reference answer (answer, solution, answerKey, ...)
   --template TEXT    of a question, with columns in braces
   --verifier NAME    exact, number, choice, regex, json, math, FILE:FUNCTION
   --tolerance X      of number, as a share of the right answer (0)
@@ -73,7 +73,7 @@ def command(argv: list[str]) -> None:
 def lines(config: DatasetConfig, facts: Facts) -> Iterator[str]:
     """The facts as lines for a person."""
     for warning, text in facts.notes():
-        yield f"warning: {text}".replace("--dataset.", "--") if warning else text
+        yield f"{'warning: ' * warning}{text}".replace("--dataset.", "--")
     yield (
         f"{facts.duplicates} rows twice, {facts.leaking} of those held out much like one to "
         "train on"

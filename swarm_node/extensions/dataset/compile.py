@@ -14,9 +14,10 @@ from typing import Any
 
 from swarm_node.common.errors import UserError, reason_of
 from swarm_node.common.files import open_to_read
-from swarm_node.extensions.dataset import elsewhere, hub, questions, reading
+from swarm_node.extensions.dataset import answerable, elsewhere, hub, questions, reading, shapes
 from swarm_node.extensions.dataset.questions import HELD_OUT, TRAIN, Questions
 from swarm_node.extensions.dataset.settings import VERIFIERS, DatasetConfig
+from swarm_node.extensions.dataset.verifiers import shown
 
 SHOWN = 3  # examples
 MAX_MEMORY = 1024 * 1024 * 1024  # bytes of this process, whatever a library makes of a file
@@ -41,10 +42,16 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
     """The facts of a data set. Its questions are written to `out`, unless that is empty."""
     hub.notes.clear()
     columns = (config.prompt, config.answer, config.template)
-    made = questions.gather(reading.rows(config.file, questions.columns(*columns)), *columns)
+    rows_read = reading.rows(config.file, questions.columns(*columns))
+    made = questions.gather(rows_read, *columns, config.verifier)
     verifier = _verifier(
         config if config.verifier != "auto" else _recognised(config, made), made.form
     )
+    try:
+        refused = answerable.try_rows(made, verifier)
+    except UserError as error:
+        raise UserError(f"data set {config.file}: {error}") from error
+    contradicting = answerable.contradicting(made, verifier)
     sides = made.split(config.held_out)
     if not sides[TRAIN]:
         raise UserError(
@@ -63,7 +70,9 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
             json.dump({"version": version, "verifier": verifier, "rows": rows}, file)
     return {
         "version": version,
-        "reads": ["template" if config.template else made.prompt, made.answer or "its last turn"],
+        "reads": _reads(config, made),
+        "hidden": made.hidden,
+        "hidden_options": made.options,
         "rows": questions.version(made, 0.0, {}),
         "verifier": verifier,
         "train": len(sides[TRAIN]),
@@ -71,21 +80,37 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
         "left_out": dict(made.left_out),
         "lines": made.lines,
         "duplicates": made.duplicates,
+        "contradicting": len(contradicting),
+        "contradicting_lines": contradicting[: answerable.SHOWN_LINES],
+        "tried": refused.tried,
+        "refused": len(refused.lines),
+        "refused_lines": refused.lines[: answerable.SHOWN_LINES],
         "leaking": questions.leaking(sides),
         "prompt_chars": _lengths([len(each.prompt) for each in made.kept]),
-        "answer_chars": _lengths([len(questions.text_of(each.answer)) for each in made.kept]),
+        "answer_chars": _lengths([len(shown(each.answer)) for each in made.kept]),
         "examples": [
-            [_shown(each.prompt), _shown(questions.text_of(each.answer))]
-            for each in sides[TRAIN][:SHOWN]
+            [_shown(each.prompt), _shown(shown(each.answer))] for each in sides[TRAIN][:SHOWN]
         ],
         "besides": hub.notes,
     }
+
+
+def _reads(config: DatasetConfig, made: Questions) -> tuple[str, str]:
+    """The columns of question and answer, as a person reads them."""
+    below = shapes.GOES_ON.get(made.prompt, "") if not config.prompt else ""
+    asked = [made.context, made.prompt, below if below in made.columns else ""]
+    asked = ["template"] if config.template else [column for column in asked if column]
+    asked += [made.options] if made.lettered else []
+    right = made.answer or "its last turn"
+    return " + ".join(asked), f"{right} ({made.way})" if made.lettered else right
 
 
 def _recognised(config: DatasetConfig, made: Questions) -> DatasetConfig:
     """The configuration with the verifier for the form of the answers. Rows without that form are
     left out.
     """
+    if 2 * made.lettered > len(made.kept):
+        return config.model_copy(update={"verifier": "choice"})
     form = made.form = questions.form_of([each.answer for each in made.kept])
     for each in [each for each in made.kept if form and not questions.final(form, each.answer)]:
         made.leave_out(f"no answer {questions.MARKS[form]}", each.line)

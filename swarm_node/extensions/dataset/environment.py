@@ -16,8 +16,9 @@ from swarm_node.environments.rewards import DIGITS, RewardRule
 from swarm_node.environments.scored import Answers, Rewards, ScoredEnvironment
 from swarm_node.extensions.dataset import elsewhere
 from swarm_node.extensions.dataset.hub import HUB, variables
-from swarm_node.extensions.dataset.questions import HELD_OUT, MARKS, TRAIN
+from swarm_node.extensions.dataset.questions import HELD_OUT, MARKS, NEVER, TRAIN
 from swarm_node.extensions.dataset.settings import DatasetConfig
+from swarm_node.extensions.dataset.source import SOURCE
 from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
 from swarm_node.scoring.client import Scoring, ScoringClient, ScoringPool, slow_workers
 from swarm_node.settings import EnvironmentConfig, section_of
@@ -75,7 +76,6 @@ class SplitEnvironment(ScoredEnvironment):
 
 
 NAME = "dataset"
-SOURCE = "swarm_node.extensions.dataset.source:DatasetSource"
 TASKS: Tasks = tasks_of(NAME)
 
 
@@ -93,6 +93,13 @@ class Facts(BaseModel):
     left_out: dict[str, int]  # reason -> rows
     lines: dict[str, list[int]]  # reason -> lines of the first such rows
     duplicates: int
+    hidden: int = 0  # questions whose options the template does not show
+    hidden_options: str = ""  # columns of these options
+    contradicting: int = 0  # rows whose question has another answer in a row before
+    contradicting_lines: list[int] = []  # of the first such rows
+    tried: int = 0  # rows whose reference answers a function of the user's was tried on
+    refused: int = 0  # of them, those that it does not take for right
+    refused_lines: list[int] = []
     leaking: int  # held-out questions that share most of their words with training questions
     prompt_chars: tuple[int, int, int]  # least, median, most
     answer_chars: tuple[int, int, int]
@@ -105,13 +112,48 @@ class Facts(BaseModel):
         rows = f"{self.train + self.held_out} rows, {self.held_out} held out"
         yield (
             False,
-            f"reads {' -> '.join(printable(name, 40) for name in self.reads)}, {compared}: {rows}",
+            f"reads {' -> '.join(printable(name, 80) for name in self.reads)}, {compared}: {rows}",
         )
         for reason, count in self.left_out.items():
-            lines = ", ".join(map(str, self.lines[reason])) + (
-                ", ..." if count > len(self.lines[reason]) else ""
+            lines = _lines(self.lines[reason], count)
+            if reason == NEVER:
+                yield (
+                    True,
+                    (
+                        f"{count} of {count + self.train + self.held_out} rows can never be right, "
+                        f"since {self.verifier['name']} refuses their own answers, and are left "
+                        f"out: {lines}"
+                    ),
+                )
+            else:
+                yield False, f"{count} left out, {reason}: {lines}"
+        if self.hidden:
+            options = printable(self.hidden_options, 40)
+            yield (
+                True,
+                (
+                    f"{self.hidden} questions have options in {options} that no prompt shows: "
+                    "compare by --dataset.verifier choice without a template, or put them into one"
+                ),
             )
-            yield False, f"{count} left out, {reason}: line {lines}"
+        if self.contradicting:
+            lines = _lines(self.contradicting_lines, self.contradicting)
+            yield (
+                True,
+                (
+                    f"{self.contradicting} rows give a question of a row before another answer: "
+                    f"{lines}; both are asked, so correct one of them"
+                ),
+            )
+        if self.refused:
+            lines = _lines(self.refused_lines, self.refused)
+            yield (
+                True,
+                (
+                    f"the verifier does not take {self.refused} of {self.tried} reference answers "
+                    f"that were tried for right: {lines}; see that this is meant"
+                ),
+            )
         for text in self.besides:
             yield True, printable(text)
         if not self.held_out:
@@ -122,6 +164,12 @@ class Facts(BaseModel):
                     "--dataset.held-out, or add rows"
                 ),
             )
+
+
+def _lines(first: Sequence[int], count: int) -> str:
+    """The lines as a person reads them, of which the first are known."""
+    more = ", ..." if count > len(first) else ""
+    return f"line{'s' * (count > 1)} {', '.join(map(str, first))}{more}"
 
 
 def read(config: DatasetConfig, out: Path | None = None) -> Facts:

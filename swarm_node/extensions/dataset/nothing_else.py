@@ -20,8 +20,12 @@ from swarm_node.extensions.dataset.verifiers import (
     MAX_CHARS,
     NUMBERS,
     UNIT,
+    UNITS,
+    bare_choice,
     final,
+    forms_of,
     letter_of,
+    number_count,
     quantity,
     text_of,
 )
@@ -32,13 +36,6 @@ NothingElse = Callable[[str, Any, str], bool]
 MAX_UNIT_CHARS = 24  # and of the space before it
 FENCE_CHARS = len("```json\n\n```")
 
-# Units that need not stand in a reference answer or a prompt
-_UNITS = """
-    % ° °c °f k mm cm dm m km mi ft in yd mg g kg t lb oz ml cl dl l ms s sec min h hr hrs d kmh mph
-    km/h m/s hz khz mhz ghz w kw kwh mw j kj n pa kpa bar v a mah ah ω kb mb gb tb kib mib gib b bit
-    mm² cm² m² km² cm³ m³ mol rad deg usd eur gbp cents dollars euros
-"""
-UNITS = frozenset(_UNITS.split())
 CURRENCY = "$€£¥₹"
 _AROUND = ("**", "$", "\\(")  # before a number that has its unit outside of it
 _WORDS = re.compile(r"[^\W\d_]+")
@@ -62,14 +59,16 @@ MATH_WORDS = frozenset(_MATH_WORDS.split())
 
 
 def exact(said: str, answer: Any, prompt: str) -> bool:
-    """No other characters than the reference answer has, but for plain white space."""
-    return {*said} <= {*text_of(answer), *WHITE}
+    """No other characters than the reference answer has in one of its Unicode forms, but for plain
+    white space.
+    """
+    return any({*said} <= {*form, *WHITE} for form in forms_of(text_of(answer)))
 
 
 def number(said: str, answer: Any, prompt: str) -> bool:
     """One number with at most a sign of a currency and a unit; or the reference answer's own words
-    and signs, with the same numbers between them. Where the reference answer is nothing but several
-    numbers, as 12:30 and (1, 2) are, one of them is no answer.
+    and signs, with the same numbers between them. Where the reference answer has several numbers,
+    as 12:30 and (1, 2) have, one of them is no answer.
     """
     right = final(text_of(answer))
     if not plain(said, right, prompt):
@@ -78,7 +77,7 @@ def number(said: str, answer: Any, prompt: str) -> bool:
     same = _skeleton(said) == _skeleton(bare_right) and _values(said) == _values(bare_right)
     if same and len(said) <= bound.longest(right):
         return True
-    if len(_values(right)) > 1 and not _WORDS.search(right) and "=" not in right:
+    if number_count(right) > 1:
         return False
     bare = said.lstrip(CURRENCY + " \\") if said[:1] in (*CURRENCY, "\\") else said
     for around in _AROUND:
@@ -92,10 +91,11 @@ def number(said: str, answer: Any, prompt: str) -> bool:
 
 def choice(said: str, answer: Any, prompt: str) -> bool:
     """A letter, and behind it nothing but the text that the prompt gives for this letter."""
-    found = _LETTER.match(said)
+    bare = bare_choice(said)
+    found = _LETTER.match(bare)
     if found is None or not plain(said, prompt):
         return False
-    rest = _words(said[found.end() :])
+    rest = _words(bare[found.end() :])
     return not rest or rest in _options(prompt, found[1].upper())
 
 
@@ -125,7 +125,7 @@ def longest(name: str, answer: Any, prompt: str) -> int:
     text = final(text_of(answer))
     match name:
         case "exact":
-            return bound.longest(text_of(answer))
+            return bound.longest(max(forms_of(text_of(answer)), key=len))
         case "number":
             return bound.longest(text) + MAX_UNIT_CHARS
         case "choice":

@@ -25,11 +25,11 @@ BUFFER_BYTES = 1024 * 1024  # of a column that are read at a time
 ITEM_BYTES = 8  # the least that a value weighs, since a null takes no bytes in Arrow
 
 
-def rows(content: BinaryIO, wanted: Collection[str]) -> Iterator[bounds.Read]:
+def rows(content: BinaryIO, wanted: Collection[str], file_name: str) -> Iterator[bounds.Read]:
     """The rows, as in `reading.rows`, without numbers. UserError where it is no Parquet file, or
     exceeds a bound.
     """
-    _check_footer(content)
+    _check_footer(content, file_name)
     try:
         with ParquetFile(
             content,
@@ -38,12 +38,12 @@ def rows(content: BinaryIO, wanted: Collection[str]) -> Iterator[bounds.Read]:
             thrift_string_size_limit=MAX_FOOTER_BYTES,
             thrift_container_size_limit=MAX_FOOTER_ITEMS,
         ) as file:
-            yield from _rows(file, wanted, content.name)
+            yield from _rows(file, wanted, file_name)
     except (UserError, MemoryError):
         raise
     except Exception as error:  # whatever the library raises for a file that somebody made up
         raise UserError(
-            f"data set {content.name} is no Parquet file: {printable(str(error))}; write it anew, "
+            f"data set {file_name} is no Parquet file: {printable(str(error))}; write it anew, "
             "or name it after what it is"
         ) from error
 
@@ -89,14 +89,14 @@ def weigh(array: Any) -> int:
     return own + int(array.nbytes)
 
 
-def _check_footer(content: BinaryIO) -> None:
+def _check_footer(content: BinaryIO, file_name: str) -> None:
     """UserError for a footer that is too long: its length stands before the last four bytes.
     Rewinds the file.
     """
     content.seek(max(0, os.fstat(content.fileno()).st_size - 8))
     if int.from_bytes(content.read(4), "little") > MAX_FOOTER_BYTES:
         raise UserError(
-            f"data set {content.name} is no Parquet file: its footer is above "
+            f"data set {file_name} is no Parquet file: its footer is above "
             f"{MAX_FOOTER_BYTES >> 20} MB; write it anew"
         )
     content.seek(0)

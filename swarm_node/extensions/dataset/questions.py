@@ -14,7 +14,9 @@ from typing import Any
 
 from swarm_node.common.errors import UserError, printable
 from swarm_node.environments.scored import FORMS
+from swarm_node.extensions.dataset import shapes
 from swarm_node.extensions.dataset.bounds import Row
+from swarm_node.extensions.dataset.shapes import ANSWERS, CONTEXTS, GOES_ON, PROMPTS, Options, Ways
 from swarm_node.extensions.dataset.verifiers import NUMBERS
 from swarm_node.scoring.bound import RULES
 from swarm_node.settings.options import meant
@@ -27,16 +29,16 @@ MAX_CHARS = 64 * 1024 * 1024
 MAX_COLUMNS = 64  # names kept for an error message
 SHOWN_LINES = 5  # line numbers kept of the rows left out for one reason
 TRAIN, HELD_OUT = "train", "held_out"
-BRACES = re.compile(r"\{(\w+)\}")  # of a template
+BRACES = re.compile(r"\{(\w+(?:\.\w+)*)\}")  # of a template
 SHARED_WORDS = 8  # words in a run; a run in two questions says that one was made from the other
-# The first that a file has
-PROMPTS = ("prompt", "question", "problem", "messages", "Prompt", "Question", "Problem")
-# Without these, the last of the messages is the answer
-ANSWERS = ("answer", "solution", "Answer", "Solution")
+# Verifiers that compare text, to which an answer is one value
+OF_TEXT = ("auto", "exact", "number", "choice", "regex", "math")
+OF_LETTERS = ("auto", "choice")
 # Form of an answer -> its name in messages
 MARKS = {"hashes": "after ####", "boxed": "in \\boxed{}"}
 
 LONG_PROMPT, LONG_ANSWER = "prompt above 16 KB", "answer above 16 KB"
+NEVER = "can never be right"  # by its own verifier
 NO_PROMPT, NO_ANSWER, NO_TEXT = "no prompt", "no answer", "no Unicode text"
 
 
@@ -47,6 +49,7 @@ class Question:
     prompt: str
     answer: Any  # as JSON can hold it
     line: int = field(default=0, compare=False)  # of the file
+    options: Options | None = field(default=None, compare=False)
 
     @property
     def digest(self) -> str:
@@ -64,6 +67,12 @@ class Questions:
     duplicates: int = 0
     prompt: str = ""  # column
     answer: str = ""  # column; "" where the last of the messages is the answer
+    columns: set[str] = field(default_factory=set)  # the first of the file's
+    context: str = ""  # column that stands above the question
+    options: str = ""  # column of the options, as a person reads it
+    way: str = ""  # how the file says the right option, where its letter is the answer
+    lettered: int = 0  # questions whose answer is a letter
+    hidden: int = 0  # questions whose options no prompt shows
     form: str = ""  # of the answers, as the verifier `auto` found it: a key of `MARKS`, or ""
 
     def leave_out(self, reason: str, line: int) -> None:
@@ -83,37 +92,36 @@ class Questions:
 
 
 def gather(
-    rows: Iterable[tuple[int, Row | str]], prompt: str, answer: str, template: str
+    rows: Iterable[tuple[int, Row | str]],
+    prompt: str,
+    answer: str,
+    template: str,
+    verifier: str = "auto",
 ) -> Questions:
     """The questions of these rows. An empty `prompt` or `answer` stands for the first known column
     name that the rows have. UserError where no row makes a question, or where prompts or answers
     exceed MAX_CHARS.
     """
-    found: dict[str, Question] = {}
-    questions, prompt_chars, answer_chars, columns = (
-        Questions(prompt=prompt, answer=answer),
-        0,
-        0,
-        set[str](),
-    )
+    questions = Questions(prompt=prompt, answer=answer)
+    maker = Maker(questions, prompt, answer, template, verifier)
+    drafts: dict[tuple[str, Options | None], Question] = {}
+    chars, columns = Counter[str](), questions.columns
     for line, row in rows:
-        if not isinstance(row, str) and len(columns) < MAX_COLUMNS:
-            columns.update(list(row)[:MAX_COLUMNS])
-            if not questions.prompt or not questions.answer:
-                questions.prompt, questions.answer = recognised(columns, prompt, answer)
-        made = (
-            row if isinstance(row, str) else make(row, questions.prompt, questions.answer, template)
-        )
-        if isinstance(made, str):
-            questions.leave_out(made, line)
-        elif made.digest in found:
+        if not isinstance(row, str):
+            maker.look(row, columns)
+        draft = row if isinstance(row, str) else maker.draft(row)
+        if isinstance(draft, str):
+            questions.leave_out(draft, line)
+        elif (key := (draft.digest, draft.options)) in drafts:
             questions.duplicates += 1
         else:
-            found[made.digest] = replace(made, line=line)
-            prompt_chars += len(made.prompt)
-            answer_chars += len(json.dumps(made.answer))
-            if max(prompt_chars, answer_chars) > MAX_CHARS:
+            drafts[key] = replace(draft, line=line)
+            texts = draft.options.texts if draft.options else ()
+            chars["prompts"] += len(draft.prompt) + sum(map(len, texts))
+            chars["answers"] += len(json.dumps(draft.answer))
+            if max(chars.values()) > MAX_CHARS:
                 raise UserError(f"more than {MAX_CHARS >> 20} MB of questions: use a part of them")
+    found = maker.settled(list(drafts.values()))
     if not found:
         reasons = ", ".join(
             f"{count} rows: {reason}" for reason, count in questions.left_out.items()
@@ -125,6 +133,123 @@ def gather(
         )
     questions.kept = [found[digest] for digest in sorted(found)]
     return questions
+
+
+class Maker:
+    """Makes questions of rows: drafts first, and questions when all rows are known, since only all
+    of them say how a file names the right option.
+    """
+
+    def __init__(
+        self, questions: Questions, prompt: str, answer: str, template: str, verifier: str
+    ) -> None:
+        self._questions, self._template, self._verifier = questions, template, verifier
+        self._named = prompt, answer
+        self._ways = Ways()
+
+    def look(self, row: Row, columns: set[str]) -> None:
+        """Takes note of the columns of a row."""
+        if len(columns) >= MAX_COLUMNS:
+            return
+        columns.update(list(row)[:MAX_COLUMNS])
+        known = self._questions
+        if not known.prompt or not known.answer:
+            known.prompt, known.answer = recognised(columns, *self._named)
+        if not known.context and not self._named[0] and not self._template:
+            known.context = next((name for name in CONTEXTS if name in columns), "")
+
+    def draft(self, row: Row) -> Question | str:
+        """The question of a row as the row has it, or why there is none."""
+        known = self._questions
+        asked: Any = shapes.cell(row, known.prompt)
+        right = shapes.plain(shapes.cell(row, known.answer) if known.answer else None)
+        if not known.answer and _is_chat(asked) and asked[-1].get("role") == "assistant":
+            asked, right = asked[:-1], asked[-1]["content"]
+        text = filled(self._template, row) if self._template else self._text(row, asked)
+        if not text or not text.strip():
+            return NO_PROMPT
+        options = shapes.options_of(row)
+        if self._verifier in OF_TEXT:
+            try:
+                right = shapes.meant(right)
+            except ValueError as error:
+                return str(error)
+        if right is None or (isinstance(right, str) and not right.strip()):
+            return NO_ANSWER
+        if options:
+            self._ways.see(right, options)
+        draft = Question(text, right, options=options)
+        reason = unfit(draft)
+        return reason or draft
+
+    def settled(self, drafts: list[Question]) -> dict[str, Question]:
+        """The questions by their digests, in their final form."""
+        known = self._questions
+        with_options = [draft for draft in drafts if draft.options]
+        explained = [
+            draft
+            for draft in with_options
+            if draft.options and self._ways.letter(draft.answer, draft.options)
+        ]
+        lettering = 2 * len(explained) > len(with_options)
+        whole = _all_whole(drafts)
+        found: dict[str, Question] = {}
+        for draft in drafts:
+            made: Question | str = draft
+            if draft.options and lettering:
+                made = self._lettered(draft, draft.options)
+            elif whole and isinstance(draft.answer, float):
+                made = replace(draft, answer=int(draft.answer))
+            if isinstance(made, str):
+                known.leave_out(made, draft.line)
+            elif made.digest in found:
+                known.duplicates += 1
+            else:
+                found[made.digest] = made
+        return found
+
+    def _lettered(self, draft: Question, options: Options) -> Question | str:
+        """The question with its options below it, and a letter for its answer."""
+        known = self._questions
+        known.options, known.way = options.column, self._ways.best
+        text = draft.prompt
+        if not options.stand_in(text):
+            if self._template or self._verifier not in OF_LETTERS:
+                known.hidden += not all(option in text for option in options.texts)
+                return draft
+            text = f"{text}\n{options.shown()}"
+        if self._verifier not in OF_LETTERS:
+            return draft
+        letter = self._ways.letter(draft.answer, options)
+        if letter is None:
+            return shapes.NO_OPTION
+        known.lettered += 1
+        made = replace(draft, prompt=text, answer=letter)
+        return unfit(made) or made
+
+    def _text(self, row: Row, asked: Any) -> str:
+        """The text of the column of the question, between what stands above and below it."""
+        known = self._questions
+        above = shapes.cell(row, known.context) if known.context != known.prompt else None
+        below = row.get(GOES_ON.get(known.prompt, "")) if not self._named[0] else None
+        text = text_of(asked)
+        parts = [text_of(above), text, text_of(below)] if text.strip() else []
+        return "\n\n".join(part for part in parts if part.strip())
+
+
+def unfit(question: Question) -> str:
+    """Why this is no question; "" where it is one."""
+    if len(question.prompt) > MAX_PROMPT_CHARS:
+        return LONG_PROMPT
+    if _deep(question.answer, MAX_ANSWER_DEPTH) or not _writable(question):
+        return NO_TEXT
+    return LONG_ANSWER if len(json.dumps(question.answer)) > MAX_ANSWER_CHARS else ""
+
+
+def _all_whole(drafts: Sequence[Question]) -> bool:
+    """Whether all answers that are floats are integers, as a column of integers with a gap is."""
+    floats = [draft.answer for draft in drafts if isinstance(draft.answer, float)]
+    return all(number.is_integer() for number in floats)
 
 
 def _advice(asked: Questions, columns: Sequence[str]) -> str:
@@ -151,51 +276,42 @@ def _advice(asked: Questions, columns: Sequence[str]) -> str:
 def columns(prompt: str, answer: str, template: str) -> frozenset[str]:
     """The columns that questions may be made of."""
     asked = BRACES.findall(template) if template else [prompt] if prompt else PROMPTS
-    return frozenset([*asked, *([answer] if answer else ANSWERS)])
-
-
-def make(row: Row, prompt: str, answer: str, template: str) -> Question | str:
-    """The question of a row, or why there is none."""
-    asked: Any = row.get(prompt)
-    right = row.get(answer)
-    if not answer and _is_chat(asked) and asked[-1].get("role") == "assistant":
-        asked, right = asked[:-1], asked[-1]["content"]
-    text = filled(template, row) if template else text_of(asked)
-    if not text or not text.strip():
-        return NO_PROMPT
-    if right in (None, ""):
-        return NO_ANSWER
-    if len(text) > MAX_PROMPT_CHARS:
-        return LONG_PROMPT
-    made = Question(text, right)
-    if _deep(made.answer, MAX_ANSWER_DEPTH) or not _writable(made):
-        return NO_TEXT
-    return made if len(json.dumps(made.answer)) <= MAX_ANSWER_CHARS else LONG_ANSWER
+    beside = [] if template or prompt else [*CONTEXTS, *GOES_ON.values()]
+    rights = [answer] if answer else ANSWERS
+    return shapes.with_heads([*asked, *beside, *rights]) | shapes.OPTION_COLUMNS
 
 
 def filled(template: str, row: Row) -> str:
     """The template with cells of the row in it; "" where one of them is None, or none is named.
     Other braces stay.
     """
-    names = [name for name in BRACES.findall(template) if name in row]
-    if not names or any(row[name] is None for name in names):
+    names = [name for name in BRACES.findall(template) if shapes.has(row, name)]
+    if not names or any(shapes.cell(row, name) is None for name in names):
         return ""
-    return BRACES.sub(
-        lambda found: text_of(row[found[1]]) if found[1] in row else found[0], template
-    )
+
+    def part(brace: re.Match[str]) -> str:
+        return text_of(shapes.cell(row, brace[1])) if shapes.has(row, brace[1]) else brace[0]
+
+    return BRACES.sub(part, template)
 
 
 def text_of(value: Any) -> str:
     """A cell as text: text as it is, messages one below the other, a list of choices with
     letters.
     """
-    if value is None or isinstance(value, str):
-        return value or ""
-    if isinstance(value, Sequence) and value:
-        if _is_chat(value):
-            return _chat(value)
-        if all(isinstance(each, str) for each in value):
-            return "\n".join(f"{chr(ord('A') + k)}. {each}" for k, each in enumerate(value[:26]))
+    value = shapes.plain(value)
+    if value is None or isinstance(value, str | float):
+        return shapes.scalar_text(value)
+    if _is_chat(value):
+        return _chat(value)
+    if isinstance(value, Mapping) and (options := shapes.options_of({"options": value})):
+        return options.shown()
+    if isinstance(value, list | tuple) and value and all(isinstance(each, str) for each in value):
+        return "\n".join(f"{chr(ord('A') + k)}. {each}" for k, each in enumerate(value[:26]))
+    return _json_text(value)
+
+
+def _json_text(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False)
     except RecursionError:
@@ -298,8 +414,11 @@ def recognised(names: Collection[str], prompt: str, answer: str) -> tuple[str, s
     """The columns of question and answer: a given name as it is, else the first known one; "" where
     there is none.
     """
-    asked = prompt or next((name for name in PROMPTS if name in names), "")
-    return asked, answer or next((name for name in ANSWERS if name in names and name != asked), "")
+    known = set(names)
+    asked = prompt or next((name for name in PROMPTS if name in known), "")
+    heads = {name: name.partition(".")[0] for name in ANSWERS}
+    rights = [name for name in ANSWERS if heads[name] in known and name != asked]
+    return asked, answer or next(iter(rights), "")
 
 
 def form_of(answers: Sequence[Any]) -> str:

@@ -22,28 +22,32 @@ class DatasetConfig(Section):
     )
 
     file: FileName = ""
-    """JSON Lines (.jsonl), CSV (.csv, .tsv), Parquet (.parquet, needs the extra data), or a Hugging
-    Face data set as hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT (needs the extra data).
+    """JSON Lines (.jsonl), an array of JSON (.json or .jsonl), CSV (.csv, .tsv), Parquet (.parquet,
+    needs the extra data), or a Hugging Face data set as hf:NAME, hf:NAME:CONFIG or
+    hf:NAME:CONFIG:SPLIT (needs the extra data).
     """
     prompt: Text = ""
-    """Column of the question: text, or chat messages with role and content. Empty: the first there
-    is of prompt, question, problem and messages.
+    """Column of the question: text, or chat messages with role and content; `a.b` is a part of a
+    column. Empty: the first there is of prompt, question, problem, messages and what known data
+    sets have, with the context above it.
     """
     answer: Text = ""
-    """Column of the reference answer, which the verifier compares with. Empty: the first there is
-    of answer and solution, else the last turn of the messages.
+    """Column of the reference answer, which the verifier compares with; `a.b` is a part of a
+    column. Empty: the first there is of answer, solution and what known data sets have, else the
+    last turn of the messages.
     """
     template: Text = ""
-    """Text of a question with columns in braces, such as "{context}\\n\\n{question}". Empty: the
-    column `prompt`.
+    """Text of a question with columns in braces, such as "{context}\\n\\n{question}", or parts of
+    them as {choices.text}. Empty: the column `prompt`, with the options of the row below it.
     """
     verifier: Annotated[str, PlugIn("verifiers", besides=VERIFIERS)] = "auto"
-    """auto: where most answers end behind ####, as GSM8K's, or in \\boxed{}, as MATH's, these are
-    compared by number or math, and a completion gives its own there; else exact. exact: same text
-    but for white space. number: same value, whatever its separators; a unit counts where both have
-    one. choice: same letter. regex: the answer column is a pattern that the whole completion
-    matches. json: equal values. math: equal by math-verify (needs the extra math). Or FILE:FUNCTION
-    beside the configuration.
+    """auto: choice where the rows have options; where most answers end behind ####, as GSM8K's, or
+    in \\boxed{}, as MATH's, these are compared by number or math, and a completion gives its own
+    there; else exact. exact: same text but for white space. number: same value, whatever its
+    separators; a unit counts where both have one, and several numbers are compared as a whole.
+    choice: same letter. regex: the answer column is a pattern that the whole completion matches.
+    json: equal values. math: equal by math-verify (needs the extra math). Or FILE:FUNCTION beside
+    the configuration.
     """
     tolerance: Annotated[float, Field(ge=0.0)] = 0.0
     """number: how far off a right answer may be, as a share of it."""

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import partial
 from math import gcd
 from pathlib import Path
 from typing import Any
@@ -12,20 +13,20 @@ from swarm_node.extensions.dataset import nothing_else, verifiers
 from swarm_node.extensions.dataset.questions import HELD_OUT
 from swarm_node.scoring.bound import bound_of, plain
 
+SOURCE = "swarm_node.extensions.dataset.source:DatasetSource"
+WHOLE_ANSWERS = ("json",)  # verifiers to which each answer is one value, whatever it is
+SEED_QUESTIONS = 256  # held-out questions that one seed names
+
 
 class Judge:
     """The verifier of a file, and what else it is told of a completion: `nothing_else.py`."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         """`spec`: what `compile.py` wrote down."""
-        self._name, form = spec["name"], spec.get("form")
+        self._name = spec["name"]
         self._verify = verifiers.load({**spec, "form": ""})
-        # The rows of such a file hold whole solutions, which shots show
-        self._read = FORMS[form].read if form else None
-
-    def reference(self, answer: Any) -> Any:
-        """The reference answer as it is compared."""
-        return self._read(answer).strip() if self._read else answer
+        self.references = partial(references_of, spec)
+        self.answers = partial(references_of, {**spec, "form": ""})
 
     def score(self, text: str, reference: Any) -> float:
         return self._verify(text, reference)
@@ -57,24 +58,37 @@ class Judge:
         )
 
 
+def references_of(spec: Mapping[str, Any], answer: Any) -> tuple[Any, ...]:
+    """The reference answers of an answer of the file, as they are compared: any of them is
+    right.
+    """
+    several = (answer,) if spec["name"] in WHOLE_ANSWERS else verifiers.alternatives(answer)
+    form = spec.get("form")
+    # The rows of such a file hold whole solutions, which shots show
+    return tuple(FORMS[form].read(one).strip() for one in several) if form else several
+
+
 class FileItem:
     """One question of the file, scored by the verifier."""
 
     def __init__(self, prompt: str, answer: Any, judge: Judge) -> None:
-        self.prompt, self.answer = prompt, verifiers.text_of(answer)
-        self._reference, self._judge = judge.reference(answer), judge
+        self.prompt, self._judge = prompt, judge
+        self.answer = verifiers.text_of(judge.answers(answer)[0])  # a shot shows one
+        self._references = judge.references(answer)
 
     def score(self, text: str) -> float:
-        return self._judge.score(text, self._reference)
+        return max(self._judge.score(text, reference) for reference in self._references)
 
     @property
     def longest(self) -> int | None:
         """See `contract.Item`."""
-        return self._judge.longest(self._reference, self.prompt)
+        bounds = [self._judge.longest(one, self.prompt) for one in self._references]
+        known = [bound for bound in bounds if bound is not None]
+        return max(known) if len(known) == len(bounds) else None
 
     def accounts(self, text: str) -> bool:
         """See `contract.Item`."""
-        return self._judge.accounts(text, self._reference, self.prompt)
+        return any(self._judge.accounts(text, one, self.prompt) for one in self._references)
 
 
 class DatasetSource:
@@ -99,7 +113,7 @@ def place(config_id: str, seed: int, index: int, count: int) -> int:
     Held-out questions come in order, 256 per seed, so that each has its turn.
     """
     if config_id == HELD_OUT:
-        return (seed * 256 + index) % count
+        return (seed * SEED_QUESTIONS + index) % count
     number = int.from_bytes(hashlib.sha256(f"dataset/{seed}".encode()).digest(), "big")
     return (number + index * _step(number >> 64, count)) % count
 

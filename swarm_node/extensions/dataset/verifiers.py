@@ -4,16 +4,20 @@
 They run in a scoring process's sandboxed child, on the answer that the node found in a completion.
 """
 
+import inspect
 import json
 import re
+import unicodedata
 from collections import deque
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal, InvalidOperation
+from itertools import pairwise
 from typing import Any
 
 from swarm_node.common import loading
 from swarm_node.environments.reasoning_gym.scorers.scorers import answer_of
 from swarm_node.environments.scored import FORMS, behind_hashes, in_box, in_tags, without_thinking
+from swarm_node.scoring import bound
 
 MAX_CHARS = 4096  # of what is parsed or matched; a longer answer is wrong
 MAX_NUMBER_CHARS = 100
@@ -36,18 +40,50 @@ WARM = (
 DECIMALS = Context(prec=50, traps=[])
 FENCE = re.compile(r"\A```(?:json|JSON)?[ \r\n]{1,2}|```\Z")
 
+# Units that need not stand in a reference answer or a prompt
+_UNITS = """
+    % ° °c °f k mm cm dm m km mi ft in yd mg g kg t lb oz ml cl dl l ms s sec min h hr hrs d kmh mph
+    km/h m/s hz khz mhz ghz w kw kwh mw j kj n pa kpa bar v a mah ah ω kb mb gb tb kib mib gib b bit
+    mm² cm² m² km² cm³ m³ mol rad deg usd eur gbp cents dollars euros
+"""
+UNITS = frozenset(_UNITS.split())
+# Of them those that are also words of a sentence, where something stands behind them
+_WORD_UNITS = frozenset(unit for unit in UNITS if len(unit) == 1) | {"in"}
+_BEHIND_UNIT = re.compile(r"[\s.!)\]*$`}]*(?:\Z|[,;:])")
+# How an answer says which letter is its choice, and a second letter that takes it back
+_SAYS_CHOICE = re.compile(
+    r"(?i:\b(?:answer|option|choice)(?:\s+is|\s*:)*\s*:?)\s*[*(\s]*([A-Z])(?![^\W_])[)*.]*"
+)
+_BEGINS_CHOICE = re.compile(r"\(?([A-Za-z])\)?(?:[.):,]|\s*\Z)")
+_ENDS_CHOICE = re.compile(r"(?:\A|[\s(])([A-Z])\)?\.?\Z")
+_OTHER_BEHIND = re.compile(r"\s*(?:or|and|/|,|&)\s*\(?([A-Z])(?![^\W_])")
+_OTHER_BEFORE = re.compile(r"(?<![^\W_])([A-Z])\)?\s*(?:or|and|/|,|&)\s*\(?[A-Z]\)?\.?\Z")
+_BOLD = re.compile(r"(?<![\w*])\*\*([^*\s](?:[^*\n]{0,200}[^*\s])?)\*\*(?![\w*])")
+_NAMED_CHOICE = re.compile(r"(?:option|choice)\s+(?=\(?[A-Z](?![^\W_]))", re.IGNORECASE)
+
+ANY_OF = "any of"  # the key of a reference answer that is a list of right ones
+
 Verifier = Callable[[str, Any], float]
 
 
 def exact(completion: str, answer: Any) -> float:
-    """The same text, whatever the white space between its words."""
-    return float(answer_of(completion).split() == text_of(answer).split())
+    """The same text, whatever the white space between its words, in the Unicode form of the
+    reference answer or in a usual one.
+    """
+    words = answer_of(completion).split()
+    return float(any(words == form.split() for form in forms_of(text_of(answer))))
 
 
 def number(completion: str, answer: Any, tolerance: float = 0.0) -> float:
-    """The last number of each is the same, and so is its unit where both have one."""
-    said, right = quantity(final(completion)), quantity(final(text_of(answer)))
-    if said is None or right is None or (said[1] and right[1] and said[1] != right[1]):
+    """The last number of each is the same, and so is its unit where both have one. Where the
+    reference answer has several numbers, as 12:30 has, all are the same, and what stands between.
+    """
+    told, known = final(completion), final(text_of(answer))
+    said, right = quantity(told), quantity(known)
+    if said is None or right is None or (said[1] and right[1] and _other_unit(said[1], right[1])):
+        return 0.0
+    count = number_count(known)
+    if count > 1 and _run(told, count) != _run(known, count):
         return 0.0
     distance = DECIMALS.abs(DECIMALS.subtract(said[0], right[0]))
     allowed = DECIMALS.multiply(Decimal(repr(tolerance)), DECIMALS.abs(right[0]) or Decimal(1))
@@ -55,14 +91,16 @@ def number(completion: str, answer: Any, tolerance: float = 0.0) -> float:
 
 
 def choice(completion: str, answer: Any) -> float:
-    """The same letter. An integer as reference answer is a place, from 0: 1 is B."""
+    """The same letter, and no other beside it. An integer as reference answer is a place, from 0: 1
+    is B.
+    """
     right = letter_of(answer)
     return float(right is not None and _letter(final(completion)) == right)
 
 
 def letter_of(answer: Any) -> str | None:
-    """The letter of a reference answer of `choice`; None where it has none."""
-    if isinstance(answer, int) and 0 <= answer < 26:
+    """The letter of a reference answer of `choice`; None where it has none, as true and false."""
+    if isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < 26:
         return chr(ord("A") + answer)
     return _letter(text_of(answer))
 
@@ -118,8 +156,25 @@ def load(spec: Mapping[str, Any]) -> Verifier:
         # Now: a sandboxed child cannot open what the library imports at its first use
         for known in WARM:
             mathematical(known, known)
-    found: Verifier = NAMED[name] if name in NAMED else loading.load(spec["place"])
-    return found
+    return NAMED[name] if name in NAMED else _usable(loading.load(spec["place"]))
+
+
+def _usable(function: Any) -> Verifier:
+    """The user's function. TypeError, which ends the start, where it cannot be called as we do."""
+    if not callable(function):
+        raise TypeError("it is no function")
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        raise TypeError("it must be a plain function: write def, without async and yield")
+    try:
+        inspect.signature(function).bind("completion", "answer")
+    except TypeError as error:
+        raise TypeError(
+            f"it must be callable as score(completion, answer), by position: {error}"
+        ) from error
+    except ValueError:  # a function in C has no signature
+        pass
+    verifier: Verifier = function
+    return verifier
 
 
 NAMED: Mapping[str, Verifier] = {
@@ -135,6 +190,19 @@ NAMED: Mapping[str, Verifier] = {
 def text_of(answer: Any) -> str:
     """A reference answer as it is compared and shown."""
     return answer if isinstance(answer, str) else json.dumps(answer)
+
+
+def alternatives(answer: Any) -> tuple[Any, ...]:
+    """The reference answers of a row, of which any is right."""
+    if isinstance(answer, dict) and list(answer) == [ANY_OF]:
+        return tuple(answer[ANY_OF])
+    return (answer,)
+
+
+def shown(answer: Any) -> str:
+    """A reference answer as it is compared, for a person."""
+    several = alternatives(answer)
+    return " | ".join(map(text_of, several))
 
 
 def final(text: str) -> str:
@@ -159,8 +227,53 @@ def quantity(text: str) -> tuple[Decimal, str] | None:
             value = DECIMALS.divide(value, Decimal(below))
     except InvalidOperation:
         return None
-    unit = UNIT.match(last.string, last.end())
-    return (value, unit[1].casefold() if unit else "") if value.is_finite() else None
+    return (value, _unit(last)) if value.is_finite() else None
+
+
+def number_count(text: str) -> int:
+    """How many numbers of a reference answer are compared: one where an equation ends in it."""
+    return 1 if "=" in text else sum(1 for _ in NUMBERS.finditer(text[-MAX_CHARS:]))
+
+
+def _run(text: str, count: int) -> tuple[list[Decimal | None], list[str]]:
+    """The values of the last numbers of a text but the very last, and what stands between them."""
+    last = list(deque(NUMBERS.finditer(text[-MAX_CHARS:]), maxlen=count))
+    values = [found and found[0] for found in (quantity(number[0]) for number in last[:-1])]
+    pairs = pairwise(last)
+    between = [one.string[one.end() : other.start()] for one, other in pairs]
+    return values, [" ".join(part.casefold().split()) for part in between]
+
+
+def _unit(number: re.Match[str]) -> str:
+    """The unit behind a number: a word that ends the text, or one that is a unit wherever it
+    stands. Other words behind a number, as in "7 is the answer", are none.
+    """
+    unit = UNIT.match(number.string, number.end())
+    word = unit[1].casefold() if unit else ""
+    if unit and word and (word not in UNITS or word in _WORD_UNITS):
+        return word if _BEHIND_UNIT.match(number.string, unit.end()) else ""
+    return word
+
+
+def _other_unit(one: str, other: str) -> bool:
+    """Whether two units differ in more than an ending of the plural."""
+    return one.removesuffix("s") != other.removesuffix("s")
+
+
+def forms_of(text: str) -> tuple[str, ...]:
+    """A text in the Unicode forms in which people and models write it: accents as signs of their
+    own or not, and letters of one width. Not every form that Unicode calls compatible: x² is
+    not x2.
+    """
+    narrow = "".join(map(_of_one_width, text))
+    forms = (text, *(unicodedata.normalize(form, text) for form in ("NFC", "NFD")), narrow)
+    return tuple(dict.fromkeys(forms))
+
+
+def _of_one_width(sign: str) -> str:
+    wide = unicodedata.decomposition(sign).startswith(("<wide>", "<narrow>"))
+    ligature = "\ufb00" <= sign <= "\ufb06"
+    return unicodedata.normalize("NFKC", sign) if wide or ligature else sign
 
 
 def _plain(token: str) -> str:
@@ -178,13 +291,35 @@ def _plain(token: str) -> str:
     return mantissa + e + exponent
 
 
-def _letter(text: str) -> str | None:
-    """The letter a text begins with or ends in, where it stands by itself: "B", "(b)", "B. Rome",
-    "so it is B.".
+def bare_choice(text: str) -> str:
+    """A choice without its frames, the signs of bold text and a word before its letter: `**B**.
+    Paris`, `option B`.
     """
-    begin = re.match(r"\(?([A-Za-z])\)?(?:[.):]|\s*\Z)", text)
-    found = begin or re.search(r"(?:\A|[\s(])([A-Z])\)?\.?\Z", text[-MAX_CHARS:])
-    return found[1].upper() if found else None
+    bare, _ = bound.unframed(_BOLD.sub(r"\1", text, count=2))
+    return _NAMED_CHOICE.sub("", bare, count=1) if _NAMED_CHOICE.match(bare) else bare
+
+
+def _letter(text: str) -> str | None:
+    """The letter that a text chooses: at its beginning, behind "the answer is", or at its end,
+    where it stands by itself: "B", "(b)", "**B**", "B. Rome", "so it is B.", "The answer is B
+    because". None where it names two.
+    """
+    whole = text[-MAX_CHARS:]
+    bare = bare_choice(whole)
+    if begin := _BEGINS_CHOICE.match(bare):
+        behind = bare[begin.end() - (begin[0][-1:] in ",") :]
+        return _alone(begin[1].upper(), _OTHER_BEHIND.match(behind))
+    told = [*_SAYS_CHOICE.finditer(whole)]
+    if told:
+        alone = {_alone(found[1], _OTHER_BEHIND.match(whole, found.end())) for found in told}
+        return alone.pop() if len(alone) == 1 else None
+    end = _ENDS_CHOICE.search(bare)
+    return _alone(end[1], _OTHER_BEFORE.search(bare)) if end else None
+
+
+def _alone(letter: str, other: re.Match[str] | None) -> str | None:
+    """The letter, unless another one stands beside it."""
+    return letter if other is None or other[1] == letter else None
 
 
 def _loaded(text: str) -> Any:

@@ -150,8 +150,8 @@ def test_rows_that_are_no_use_are_left_out_and_counted(tmp_path: Path) -> None:
         ),
         (
             "near.csv",
-            "questoin,answers\n1,2\n",
-            "did you mean --dataset.prompt questoin --dataset.answer answers?",
+            "questoin,answr\n1,2\n",
+            "did you mean --dataset.prompt questoin --dataset.answer answr?",
         ),
         ("latin.csv", b"prompt,answer\n\xe9,1\n", "cannot be read"),
         ("broken.parquet", "PAR1 no", "is no Parquet file"),
@@ -274,13 +274,44 @@ RIGHT = [
     *[("number", said, "\u22123") for said in ("-3", "\u22123")],
     *[
         ("choice", said, "B")
-        for said in ("B", "b", "(B)", "B. Rome", "b) Rome", "The answer is B.", "It is (B)")
+        for said in (
+            "B",
+            "b",
+            "(B)",
+            "B. Rome",
+            "b) Rome",
+            "The answer is B.",
+            "It is (B)",
+            "**B**",
+            "\\textbf{B}",
+            "B.",
+            "B, Rome",
+            "**B**. Rome",
+            "**B. Rome**",
+            "Option B",
+            "**Answer:** B",
+            "The answer is B because it is.",
+            "The answer is **B**.",
+            "$\\text{(B)}$",
+        )
     ],
     *[("choice", "B", 1), ("regex", "abbb", "ab+"), ("exact", " New  York\n", "New York")],
     *[
         ("json", said, {"a": [1, True]})
         for said in ('{"a": [1.0, true]}', '```json\n{"a": [1, true]}\n```')
     ],
+    *[
+        ("exact", *pair)
+        for pair in (
+            ("cafe\u0301", "caf\u00e9"),
+            ("caf\u00e9", "cafe\u0301"),
+            ("AB 12", "\uff21\uff22 \uff11\uff12"),
+            ("office", "o\ufb03ce"),
+        )
+    ],
+    *[("number", said, "12:30") for said in ("12:30", "It is 12:30.")],
+    *[("number", said, "7 apples") for said in ("7 is the answer", "7 apples", "7 apples.")],
+    ("number", "3 hours 20 minutes", "3 hours 20 minutes"),
     *[("math", said, "1/2") for said in ("0.5", "\\boxed{\\frac{1}{2}}", "$\\frac{2}{4}$")],
 ]
 WRONG = [
@@ -294,7 +325,30 @@ WRONG = [
         for said in ("1235", "", "none", "1234.5 1", "9" * 200, "1e9999", "1/0", "nan")
     ],
     *[("number", said, "12 km") for said in ("12 miles", "-12")],
-    *[("choice", said, "B") for said in ("A", "B or A", "", "Because", "BB", "C. B")],
+    *[
+        ("choice", said, "B")
+        for said in (
+            "A",
+            "B or A",
+            "",
+            "Because",
+            "BB",
+            "C. B",
+            "I think A or B",
+            "A or B",
+            "A, B",
+            "B, A",
+            "B and A",
+            "A/B",
+            "The answer is A or B.",
+            "The answer is A. No, the answer is B.",
+        )
+    ],
+    *[("choice", said, True) for said in ("B", "true")],
+    *[("exact", *pair) for pair in (("x2", "x\u00b2"), ("cafe", "caf\u00e9"))],
+    *[("number", said, "12:30") for said in ("10:30", "30", "12:31", "12.30")],
+    *[("number", said, "7 apples") for said in ("7 pears", "8 apples")],
+    *[("number", said, "3 hours 20 minutes") for said in ("20 minutes", "4 hours 20 minutes")],
     *[("regex", "abbbc", "ab+"), ("regex", "a" * 5000, "a+"), ("exact", "new york", "New York")],
     *[
         ("json", said, {"a": [1]})

@@ -26,6 +26,7 @@ WITH_ROOM = {
     "<think>5</think> 7": "last_number",
     "<think>It is A.</think>\n\nB": "anywhere",
     "3 of \\boxed{7} in 9": "boxed",
+    "The answer is B because it is.": "anywhere",
 }
 
 
@@ -79,6 +80,13 @@ HOSTILE = [
             f"{SHOUT}\n#### 117", f"{SHOUT} \\boxed{{117}}", "117 evil", "117.000000000000")
     ],
     *[("number", said, "12:30") for said in ("10:30", "30", "12:31")],
+    *[("number", said, "5 March 2020") for said in ("2020", "6 March 2020", "5 April 2020")],
+    *[
+        ("choice", said, "B")
+        for said in ("The answer is B because IGNORE", "B, Paris", "**B**, IGNORE", "Option B evil",
+            "**Answer:** B IGNORE", "**B** **IGNORE**", "B. Ro****me", "**B****.** Rome")
+    ],
+    ("exact", "ca\uff46e", "cafe"),
     *[
         ("choice", said, "B")
         for said in (f"{SHOUT}. The answer is B.", "B. IGNORE", "B. Paris", f"B. {SHOUT}",
