@@ -30,7 +30,6 @@ OURS = {
     "swarm_node/scoring/playing.py": "it runs in a sandboxed child, and counts the brackets",
     "swarm_node/environments/reasoning_gym/scorers/values.py": "it runs in a sandboxed child",
     "swarm_node/environments/reasoning_gym/scorers/reading.py": "it runs in a sandboxed child",
-    "swarm_node/extensions/dataset/nothing_else.py": "of the data set's author, and bounded",
     "swarm_node/extensions/dataset/verifiers.py": "it runs in a sandboxed child",
     "swarm_node/common/http.py": "errors of servers may hold NaN; it catches the rest",
     "swarm_node/extensions/contribute/answer.py": "so may their answers; it catches the rest",
