@@ -13,6 +13,7 @@ from rich.text import Text
 
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from protocol.messages import Round
+from swarm_node.commands.asks import going_on
 from swarm_node.commands.command import Command
 from swarm_node.common.console import Terminal
 from swarm_node.common.errors import UserError, printable
@@ -37,13 +38,12 @@ usage: swarm-node ask [TEXT] [--flags]
 
 What the node's model says, before its training and with its newest checkpoint,
 side by side. TEXT is put the way a task of the node puts its questions, behind
-the same shots; without TEXT one held-out question of each task is asked. Takes
-the flags of run, such as those that name your own questions.
+the same shots; without TEXT one held-out question of each task is asked. The
+home knows what it was trained on. Takes the flags of run, which change that.
 
   --home FOLDER                  of the node (~/.swarm-node)
-  --environment.tasks TASK ...   the node's tasks, where it does not ask those
-                                 of the defaults
-  --dataset.file FILE            the node's questions, where they are your own
+  --environment.tasks TASK ...   other tasks than those of the node
+  --dataset.file FILE            other questions of your own
   --generation.max-completion-length N
                                  tokens after which an answer is cut off"""
 
@@ -59,7 +59,7 @@ def command(argv: list[str]) -> None:
     """Prints a table. A first argument without dashes is the text."""
     config = from_command_line(QuestionConfig, argv, "swarm-node ask", first="text")
     checkpoint = newest(config.home / "checkpoints", "train first, by swarm-node run")
-    config = resolved(config, say)
+    config = resolved(going_on(config, config.home.expanduser(), say), say)
     with closing(build_environment(config)) as environment:
         tasks = held_out(environment, len(tasks_of(config)))
         prompts = [framed(config.text, tasks)] if config.text else one_of_each(tasks)
