@@ -23,6 +23,7 @@ from swarm_node.commands.home import KEY_FILE, load_identity
 from swarm_node.commands.homes import Named, Trouble, files_in, note, noted
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.files import plain, write_bytes
+from swarm_node.common.redaction import HIDDEN
 from swarm_node.settings import NodeConfig, Section, WithQuestions, of_home, with_sections
 from swarm_node.settings.command_line import read_options
 from swarm_node.settings.options import Option, flatten, options, wrong
@@ -93,7 +94,8 @@ def is_kept(key: str) -> bool:
 def keep(home: Path, values: Mapping[str, Any], tell: Tell) -> None:
     """Notes what this home asks: in the home what grants nothing, and the rest outside of it."""
     known, free = _known(), of_home.may_set(with_sections(NodeConfig))
-    rows = {key: _shown(key, value) for key, value in values.items() if value not in ("", None)}
+    rows = {key: _shown(key, value) for key, value in values.items()}
+    rows = {key: value for key, value in rows.items() if value not in ("", None)}
     content = HEAD + "".join(f"{key} = {_toml(value)}\n" for key, value in rows.items())
     write_bytes(home / ASKS_FILE, content.encode(errors="replace"), 0o600)
     kept = {
@@ -115,8 +117,9 @@ def _asked(home: Path) -> Asked:
         return Asked()
     kind, keys = with_sections(NodeConfig), _keys(with_sections(NodeConfig))
     stored = flatten(read_options(file, follow=False))
-    shown = {key: value for key, value in stored.items() if key in keys}
-    sorted_out = of_home.sorted_out(kind, shown)
+    stored = {key: value for key, value in stored.items() if key in keys}
+    sorted_out = of_home.sorted_out(kind, stored)
+    shown = {key: _shown(key, value) for key, value in stored.items()}
     found = Asked(True, dict(sorted_out.taken), shown)
     if not sorted_out.refused:
         return found
@@ -307,8 +310,10 @@ def _text(shown: Any) -> str:
 
 def _shown(key: str, value: Any) -> Any:
     """A value as the home shows it: no secret, and files by their base names."""
-    value = plain(str(value) if isinstance(value, Secret) else value)
-    return _base_names(value) if of_home.granted(_known()[key]) else value
+    option = _known()[key]
+    if option.is_a(Secret):
+        return HIDDEN if value else ""
+    return _base_names(plain(value)) if of_home.granted(option) else plain(value)
 
 
 def _base_names(value: Any) -> Any:
