@@ -2,9 +2,12 @@
 works.
 """
 
+import atexit
 import gc
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +18,8 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# What a test notes of a home never stands in the record of the user who runs it
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="swarm-node-state-")
 # A quick starter, where a test names no model
 os.environ.setdefault("SWARM_NODE_MODEL__NAME", "rare")
 # Nodes of tests are not visible outside this machine
@@ -28,6 +33,7 @@ if ROOT not in sys.path:
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], True)
 pytest_plugins = ["tests.going_on", "tests.skips", "tests.spent"]
 LONGEST = (  # files of half a minute and more, the longest first
     "swarm/test_fixture.py", "extensions/hub/test_hub.py", "network/test_process.py",

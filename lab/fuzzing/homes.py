@@ -388,6 +388,8 @@ def corpus(
     place, real, home = folder / "out", folder / "real", folder / "home"
     (place / "here").mkdir(exist_ok=True)
     (place / SECRET).write_text(SECRET)
+    # Not the record of the user who runs it
+    os.environ["XDG_STATE_HOME"] = str(folder / "state")
     honest(real)
     watch = Watch(place)
     _load()

@@ -6,6 +6,7 @@ import textwrap
 from contextlib import closing
 from typing import Any
 
+from swarm_node.commands.asks import going_on
 from swarm_node.commands.command import Command
 from swarm_node.node.defaults import resolved
 from swarm_node.policy.named import say
@@ -33,16 +34,18 @@ comes to on this machine. Nothing runs.
 def command(argv: list[str]) -> None:
     """Resolve a configuration as `run` would, explain it, and find what would go wrong."""
     given, lines = from_command_line(CheckConfig, argv, "swarm-node check"), list[str]()
-    changed = adjusted(given, lines.append)
+    known = going_on(given, given.home.expanduser(), lines.append)
+    changed = adjusted(known, lines.append)
     config = resolved(changed, say)
     file, sources = sources_of(CheckConfig, argv, "swarm-node check")
     kind = with_sections(NodeConfig)
     dumped = (
         each.model_dump(mode="json", exclude={"all", "memory"})
-        for each in (config, kind(), given, changed)
+        for each in (config, kind(), given, known, changed)
     )
-    values, defaults, before, after = map(flatten, dumped)
+    values, defaults, typed, before, after = map(flatten, dumped)
     origin, texts = origins(sources), describe(kind)
+    origin |= {key: "this home" for key in before if before[key] != typed[key]}
     origin |= {key: "changed: see below" for key in after if after[key] != before[key]}
     shown = [key for key in values if config.all or values[key] != defaults[key]]
     print(f"{file or 'defaults'}, as swarm-node run sees it:")

@@ -16,6 +16,7 @@ from typing import Any
 
 from protocol.identity import Identity
 from protocol.messages import PeerId, Round
+from swarm_node.commands.asks import going_on
 from swarm_node.commands.bundle import write_bundle
 from swarm_node.commands.check import examine
 from swarm_node.commands.command import Command
@@ -237,6 +238,10 @@ def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding
     from swarm_node.node.defaults import resolved
 
     try:
+        lines: list[str] = []
+        config = going_on(config, config.home.expanduser(), lines.append)
+        for line in lines:
+            yield Finding("home", Level.OK, line)
         config = resolved(config, lambda text: None)
         for line in examine(config):
             subject, _, text = line.partition(": ")

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from protocol.messages import Question
+from swarm_node.commands.asks import going_on
 from swarm_node.commands.command import Command
 from swarm_node.common.console import Terminal
 from swarm_node.common.errors import UserError, printable
@@ -19,7 +20,7 @@ from swarm_node.common.loading import quickly
 from swarm_node.environments.kinds import AskingEnvironment, held_out
 from swarm_node.environments.registry import by_kind, right_answer, with_environment
 from swarm_node.node.defaults import model_of, newest, suited
-from swarm_node.policy.named import check_model
+from swarm_node.policy.named import check_model, say
 from swarm_node.settings import (
     EnvironmentConfig,
     EvaluationConfig,
@@ -180,7 +181,9 @@ def command(argv: list[str]) -> None:
     """
     config = from_command_line(EvaluationConfig, argv, "swarm-node model eval", True, "model.name")
     named = "name" in config.model.model_fields_set
-    name = _named(config.model.name if named else "", config.home.expanduser())
+    name, home = _named(config.model.name if named else "", config.home.expanduser())
+    if home is not None:
+        config = going_on(config, home, say)
     config = config.model_copy(update={"model": config.model.model_copy(update={"name": name})})
     check_model(config.model)  # before the live view, which captures printed lines
     rows = evaluate(config, Terminal(stderr=True))
@@ -190,16 +193,16 @@ def command(argv: list[str]) -> None:
         Terminal().print(table(rows))
 
 
-def _named(name: str, home: Path) -> str:
+def _named(name: str, home: Path) -> tuple[str, Path | None]:
     """The model to ask: the one of this name, or the newest checkpoint of a home, if `name` is a
-    home or empty.
+    home or empty; and that home.
     """
     folder = Path(name).expanduser() if name else home
     if name and not (folder / CHECKPOINTS).is_dir():
-        return name
+        return name, None
     found = newest(folder / CHECKPOINTS, "name a model, swarm-node model eval NAME|FOLDER")
     print(f"the newest checkpoint of {folder}: {found.name}", file=sys.stderr)
-    return str(found)
+    return str(found), folder
 
 
 EVAL = Command(EvaluationConfig, PAGE, command)

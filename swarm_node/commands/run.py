@@ -8,11 +8,14 @@ answered at once, when the policy is loaded.
 import os
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
+from typing import Any
 
 from rich.console import Console
 
+from swarm_node.commands.asks import asked_by, going_on, keep
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import load_identity, owned
 from swarm_node.common import interrupts
@@ -51,8 +54,10 @@ A list is given by comma or space alike. Options can stand in CONFIG.toml too:
 [training] learning_rate = 1e-4."""
 
 
-def run(config: NodeConfig, console: Console) -> None:
-    """Train until `max_rounds`, or until interrupted."""
+def run(config: NodeConfig, console: Console, asked: Mapping[str, Any]) -> None:
+    """Train until `max_rounds`, or until interrupted. `asked`: what the user gave of all that says
+    what is asked, which the home keeps.
+    """
     home = config.home.expanduser()
     with owned(home), Telemetry(show=partial(say, console)) as telemetry, ExitStack() as stack:
         observe(telemetry, home, config)
@@ -60,6 +65,7 @@ def run(config: NodeConfig, console: Console) -> None:
         identity = load_identity(home)
         environment = build_environment(config, prepare=True)
         stack.callback(environment.close)
+        keep(home, asked, partial(say, console))  # now: the questions are there
         progress = RecentRounds(time.monotonic)
         progress.note("asks", {kind.name: tasks for kind, tasks in by_kind(config)})
         progress.note("at_once", config.environment.at_once)
@@ -89,13 +95,15 @@ def begin(config: NodeConfig) -> None:
 
     # So FORCE_COLOR puts no panel in a log
     console = Terminal(force_terminal=None if sys.stdout.isatty() else False)
+    config = going_on(config, config.home.expanduser(), partial(say, console))
+    asked = asked_by(config)  # before a card or the model adds options of its own
     config = adjusted(config, partial(say, console), keep=True)
     check_addresses(config.network)  # before anything that takes seconds to load
     if config.network.enabled:
         check_installed(config.network.backend)
     config = resolved(config, partial(say, console))
     say(console, f"loading {config.model.name} ...")
-    run(config, console)
+    run(config, console, asked)
 
 
 RUN = Command(NodeConfig, PAGE, command)

@@ -91,7 +91,7 @@ def from_python(kind: type[C], file: Path | str | None, *values: Mapping[str, An
     """
     file, kind = shipped(Path(file)) if file else None, with_sections(kind)
     given = [
-        Source("file", flatten(_read_file(file)) if file else {}),
+        Source("file", flatten(read_options(file)) if file else {}),
         *(Source("flag", flatten(v)) for v in values),
     ]
     return _combined(kind, [_of_home(kind, given), *given], file)
@@ -180,7 +180,7 @@ def sources_of(
     takes = first.split(".")[-1].upper() if first else "" if flags_only else CONFIG_FILE
     word, flags = parse(kind, argv, program, takes)
     file = shipped(Path(word)) if word and not first else None
-    stored = flatten(_read_file(file)) if file else {}
+    stored = flatten(read_options(file)) if file else {}
     variables = _variables(kind, os.environ)
     given = [
         Source("file", stored, {key: f"{file}: {key}" for key in stored}),
@@ -354,7 +354,7 @@ def _read(option: Option | None, text: str) -> Any:
         return text
 
 
-def _read_file(file: Path, follow: bool = True) -> dict[str, Any]:
+def read_options(file: Path, follow: bool = True) -> dict[str, Any]:
     """Reads a TOML file. UserError if it is missing or not TOML; without `follow` also if it is a
     link.
     """
@@ -390,7 +390,7 @@ def _of_home(kind: type[BaseModel], given: Sequence[Source]) -> Source:
         (source.values["home"] for source in reversed(given) if "home" in source.values), None
     )
     file = Path(os.path.expanduser(str(named or kind.model_fields["home"].default)), HOME_FILE)
-    kept = flatten(_read_file(file, follow=False)) if os.path.lexists(file) else {}
+    kept = flatten(read_options(file, follow=False)) if os.path.lexists(file) else {}
     kept = _peers_suggested(kept, given)
     sorted_out = of_home.sorted_out(kind, kept)
     names = {key: f"{file}: {key}" for key in kept}

@@ -55,6 +55,7 @@ Stops = Annotated[
 class ModelConfig(Section):
     """The model, where it runs and in which numbers."""
 
+    from_home: ClassVar[frozenset[str]] = frozenset({"template_arguments"})
     name: Annotated[ModelName, Grants("a model, by a folder or a name")] = "rare"
     """smollm2-135m, a pre-trained model fetched once (docs/how-to/offline.md); a starter (dense,
     rare, very_rare, rarest, rare_small, rare_large, puzzler), a folder, or a Hugging Face hub name.
@@ -86,6 +87,7 @@ class ModelConfig(Section):
 class GenerationConfig(Section):
     """How completions are generated."""
 
+    from_home: ClassVar[frozenset[str]] = frozenset({"max_completion_length", "stop"})
     num_generations: Annotated[int, Field(ge=2, le=64)] = 8
     """Completions per prompt: the GRPO group size G."""
     max_completion_length: Positive = 16

@@ -94,15 +94,17 @@ def _of_type(kind: type, is_words: bool) -> str:
     return "" if issubclass(kind, bool | int | float | type(None)) else "a value of no known use"
 
 
-def as_flag(option: Option, value: Any) -> str:
-    """The flag that sets this option so, quoted for a shell. A secret's value is left out."""
+def as_flag(option: Option, value: Any, most: int = VALUE) -> str:
+    """The flag that sets this option so, quoted for a shell; values are cut off behind `most`
+    characters. A secret's value is left out.
+    """
     flag, kinds = option.flags[0], [*_kinds(option.about.annotation)]
     if any(isinstance(kind, type) and issubclass(kind, Secret) for kind in kinds):
         return f"{flag} ..."
     if option.is_switch:
         return flag if value is True else negated(flag)
     given = value if isinstance(value, list | tuple) else [value]
-    words = (shlex.quote(printable(str(plain(each)), VALUE)) for each in given)
+    words = (shlex.quote(printable(str(plain(each)), most)) for each in given)
     return " ".join([flag, *words])
 
 

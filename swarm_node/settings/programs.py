@@ -289,7 +289,9 @@ class NodeConfig(LearningConfig, WithObservers):
 
     from_home: ClassVar[frozenset[str]] = frozenset({"swarm"})
     home: Path = Path("~/.swarm-node")
-    """Folder for identity, checkpoints and logs. Nothing is written elsewhere."""
+    """Folder for identity, checkpoints and logs. Elsewhere only the files and plug-ins that you
+    name for it are noted, in your state folder (docs/reference/home.md).
+    """
     max_rounds: Count = 0
     """Stop after this many rounds in all, counting those before a resume; 0 goes on until
     interrupted.

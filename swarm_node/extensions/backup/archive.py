@@ -16,13 +16,14 @@ from typing import Annotated, BinaryIO
 
 import msgspec
 
+from swarm_node.commands.asks import ASKS_FILE
 from swarm_node.commands.home import KEY_FILE
 from swarm_node.common.errors import printable
 from swarm_node.common.files import has_holes
 from swarm_node.common.parsing import parse_typed
 
 FOLDERS = ("checkpoints", "best")
-FILES = (KEY_FILE, "peers.json", "exchange.json", "manifest.json", "swarm.card")
+FILES = (KEY_FILE, ASKS_FILE, "peers.json", "exchange.json", "manifest.json", "swarm.card")
 MAX_SMALL_BYTES = 16 * 1024 * 1024  # of a file that belongs to no checkpoint
 MAX_LIST_BYTES = 1024 * 1024
 CHUNK = 1024 * 1024  # bytes

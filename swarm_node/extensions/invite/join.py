@@ -9,6 +9,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+from swarm_node.commands.asks import is_kept
 from swarm_node.commands.command import Command
 from swarm_node.commands.home import load_identity, owned
 from swarm_node.commands.run import RUN
@@ -35,8 +36,8 @@ usage: swarm-node join CODE [--flags]
 
 Train and share in the swarm of the node that ran swarm-node invite. The peers,
 swarm and tasks come from the code; your own options take precedence. The home
-keeps them in {HOME_FILE}: next time swarm-node run is enough. It keeps
-no file, program or plug-in of yours: a line says which flags to give again.
+keeps them in {HOME_FILE}: next time swarm-node run is enough. It
+keeps no secret: a line says which flags to give again.
 
   --home FOLDER                  identity, checkpoints, logs (~/.swarm-node)
   --environment.tasks TASK ...   only these of the tasks
@@ -131,10 +132,13 @@ def remembered(invited: Invitation, config: NodeConfig, own: set[str]) -> str:
 
 
 def not_kept(invited: Invitation, config: NodeConfig, own: Iterable[str]) -> Mapping[str, str]:
-    """The user's own options for the questions that a home may not set, each with its flag."""
+    """The user's own options for the questions that neither the home nor the user's record of homes
+    keeps, each with its flag.
+    """
     kind = with_sections(type(config))
     allowed, known = may_set(kind), options(kind)
-    again = [key for key in about_questions(invited, own) if key not in allowed]
+    about = about_questions(invited, own)
+    again = [key for key in about if key not in allowed and not is_kept(key)]
     return {key: as_flag(known[key], _whole(value_of(config, key))) for key in again}
 
 

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from protocol.messages import Question, Round
+from swarm_node.commands.asks import going_on
 from swarm_node.commands.command import Command
 from swarm_node.common.console import Terminal
 from swarm_node.common.errors import UserError, printable
@@ -45,14 +46,13 @@ usage: swarm-node ask [TEXT] [--flags]
 What the node's model says, before its training and with its newest checkpoint,
 side by side. TEXT is put the way a task of the node puts its questions, behind
 the same shots; without TEXT one held-out question of each task is shown, if
-possible one that was wrong before and is right now. Takes
-the flags of run, such as those that name your own questions. A word behind --
-is TEXT, even if it looks like a flag.
+possible one that was wrong before and is right now. The home knows what it was
+trained on; the flags of run change that. A word behind -- is TEXT, even if it
+looks like a flag.
 
   --home FOLDER                  of the node (~/.swarm-node)
-  --environment.tasks TASK ...   the node's tasks, where it does not ask those
-                                 of the defaults
-  --dataset.file FILE            the node's questions, where they are your own
+  --environment.tasks TASK ...   other tasks than those of the node
+  --dataset.file FILE            other questions of your own
   --generation.max-completion-length N
                                  tokens after which an answer is cut off"""
 
@@ -68,7 +68,7 @@ def command(argv: list[str]) -> None:
     """Prints a table. A first argument without dashes is the text."""
     config = from_command_line(QuestionConfig, argv, "swarm-node ask", first="text")
     checkpoint = newest(config.home / "checkpoints", "train first, by swarm-node run")
-    config = resolved(config, say)
+    config = resolved(going_on(config, config.home.expanduser(), say), say)
     with closing(build_environment(config)) as environment:
         count = len(tasks_of(config))
         tasks = held_out(environment, count)
