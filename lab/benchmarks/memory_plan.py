@@ -215,8 +215,8 @@ def traces(quick: bool, card: bool) -> Mapping[str, tuple[float, float]]:
     names = MODELS[:1] if quick else MODELS
     return {
         (
-            f"{name.rpartition('/')[2]}, {'LoRA' if lora else 'full'}, blocks "
-            f"{'again' if again else 'kept'}"
+            f"{name.rpartition('/')[2]}, {'LoRA' if lora else 'full'}, "
+            f"blocks {'again' if again else 'kept'}"
         ): traced(shapes()[name], lora=lora, again=again, layers=2 if quick else 0, card=card)
         for name in names
         for lora in (False, True)

@@ -80,8 +80,8 @@ def main() -> None:
         ["outcome", "inputs"], [[name, str(count)] for name, count in tally.outcomes.most_common()]
     )
     print(
-        f"{tally.inputs} inputs, {len(tally.failures)} failures, slowest "
-        f"{1000 * tally.slowest:.0f} ms of CPU"
+        f"{tally.inputs} inputs, {len(tally.failures)} failures, "
+        f"slowest {1000 * tally.slowest:.0f} ms of CPU"
     )
     for failure in tally.failures:
         print(failure)

@@ -195,10 +195,8 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
         reward = "" if training["reward"] is None else f"reward {training['reward']:.3f}, "
         lines.append(
             f"training: round {training['round']} ended {training['seconds_since']:.0f} s ago and "
-            "took "
-            f"{training['round_seconds']:.2f} s, {reward}"
-            f"{training['external_informative']} external groups in it, {training['received']} "
-            "received so far"
+            f"took {training['round_seconds']:.2f} s, {reward}{training['external_informative']} "
+            f"external groups in it, {training['received']} received so far"
         )
     if "shared_rounds" in training:
         alone = f"; the last one was alone: {training['alone']}" if training.get("alone") else ""

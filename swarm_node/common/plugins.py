@@ -63,8 +63,7 @@ def target(kind: str, name: str, besides: Sequence[str] = ()) -> str:
         meant = f"did you mean {close[0]!r}? " if close else ""
         raise UserError(
             f"nothing is registered as {name!r} among {kind}: {meant}There are "
-            f"{', '.join(names) or 'none'}; "
-            "a file of your own is named as FILE:NAME, without .py"
+            f"{', '.join(names) or 'none'}; a file of your own is named as FILE:NAME, without .py"
         )
     return known[name].value
 

@@ -202,9 +202,8 @@ class RemoteNetwork(Network):
             traceback.print_exc()
             self._say(
                 (
-                    f"the network has ended by a mistake of this program ({error!r}); training "
-                    "goes "
-                    "on alone"
+                    f"the network has ended by a mistake of this program ({error!r}); "
+                    "training goes on alone"
                 ),
                 True,
             )

@@ -150,8 +150,7 @@ class Kept:
         if whole[0] == damaged:
             raise UserError(
                 f"checkpoint {damaged} is damaged ({_short(error)}), and there is none before it: "
-                "move it away to "
-                "begin anew, or take it from a backup"
+                "move it away to begin anew, or take it from a backup"
             ) from error
         try:
             aside = checkpoint.set_aside(damaged)

@@ -287,10 +287,9 @@ def only_here(name: str, revision: str = "") -> bool:
     problem = unreachable(name, revision)
     if problem and not _cached(name):
         raise UserError(
-            f"model {name!r} cannot be had: {problem}, and it is not in the cache; get it where "
-            "there is a connection "
-            f"(hf download {name} --local-dir FOLDER) and give --model.name FOLDER, or a starter, "
-            "such as rare"
+            f"model {name!r} cannot be had: {problem}, and it is not in the cache; "
+            f"get it where there is a connection (hf download {name} --local-dir FOLDER) and give "
+            "--model.name FOLDER, or a starter, such as rare"
         ) from (None if problem == FORBIDDEN else ConnectionError(problem))
     return bool(problem) or (_cached(name) and not os.access(_cache_of_hub(), os.W_OK))
 

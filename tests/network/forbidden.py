@@ -34,8 +34,7 @@ HARMLESS = (
     "read an ssh key", "read the identity of the node", "read the environment of the trainer",
     "write the checkpoint",
     "remove the checkpoint", "make a file in the home", "make a link in the home", (
-        "change the "
-        "mode of the ssh key"
+        "change the mode of the ssh key"
     ),
     "change the times of the ssh key", "list the processes", "start a shell", (
         "start another Python"

@@ -52,8 +52,8 @@ COMMANDS: Mapping[str, tuple[str, int]] = {
         0,
     ),
     "simulate of processes": (
-        "--out {out}/processes --nodes 1 --rounds 1 --arms 2/0 --engine process "
-        "--model.name rare --round.questions 2",
+        "--out {out}/processes --nodes 1 --rounds 1 --arms 2/0 --engine process --model.name rare "
+        "--round.questions 2",
         0,
     ),
     "simulate": (

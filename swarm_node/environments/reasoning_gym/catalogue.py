@@ -98,8 +98,8 @@ REFUSED: Mapping[str, str] = {  # whole datasets that were not measured; see als
     "codeio": "it runs code, and gives different items in different processes",
     "composite": "it has no items of its own",
     "figlet_font": (
-        "every item reads 30,177 lines of words first, 0.25 to 0.4 s on a slow "
-        "machine: over the budget"
+        "every item reads 30,177 lines of words first, 0.25 to 0.4 s on a slow machine: "
+        "over the budget"
     ),
     "intermediate_integration": (
         "its scorer executes the answer, and only computer algebra could compare integrals"

@@ -206,8 +206,8 @@ def _narrowed(
     asked = tuple(task for task in config.environment.tasks or tasks if task in tasks)
     if not asked:
         raise UserError(
-            f"none of your tasks is on the card of {printable(card.name)}: choose of "
-            f"{' '.join(tasks)}, or name none for all"
+            f"none of your tasks is on the card of {printable(card.name)}: "
+            f"choose of {' '.join(tasks)}, or name none for all"
         )
     most = min(config.generation.num_generations, card.episodes)
     sections = {
@@ -245,11 +245,10 @@ def described(card: Card) -> str:
         else f"ended {-left} days ago, its rules go on: ask a signer for more"
     )
     return (
-        f"card {card.number} of {printable(card.name)}, {age} days old, {ends}: network "
-        f"{network_of(card)}, swarm "
-        f"{swarm_of(card)}, tasks {' '.join(_tasks(card)[:9])}, peers {len(card.bootstrap)}, at "
-        f"most {card.episodes} "
-        f"completions of {card.characters} characters"
+        f"card {card.number} of {printable(card.name)}, {age} days old, {ends}: "
+        f"network {network_of(card)}, swarm {swarm_of(card)}, tasks {' '.join(_tasks(card)[:9])}, "
+        f"peers {len(card.bootstrap)}, at most {card.episodes} completions of {card.characters} "
+        "characters"
     )
 
 

@@ -342,8 +342,8 @@ class ApiGenerator:
         api, proxy = self._config.api, self._server.proxy
         if status == PROXY_REFUSES and proxy is not None:
             return UserError(
-                f"{proxy} refuses (status {status}): write user and password into the "
-                "variable, or name the server's host in NO_PROXY"
+                f"{proxy} refuses (status {status}): write user and password into the variable, "
+                "or name the server's host in NO_PROXY"
             )
         if status == UNAUTHORISED:
             what = f"{api} {'refuses the' if self._key else 'wants a'} key (status {status})"
@@ -441,8 +441,7 @@ class ApiGenerator:
         if any(choice.finish == "length" or choice.beside for choice in choices):
             return (
                 f"{config.model} was cut off after {config.max_tokens} tokens before it said "
-                "anything, as models are "
-                "that think first",
+                "anything, as models are that think first",
                 "raise --max-tokens, or switch its thinking off with --no-thinking",
             )
         return (

@@ -31,9 +31,8 @@ from swarm_node.settings.secret import Secret
 
 KEY_VARIABLE = "SWARM_NODE_API_KEY"
 TERMS = (
-    "what the model generates is published, and others train on it: see that the terms of your "
-    "provider and the "
-    "licence of the model allow both"
+    "what the model generates is published, and others train on it: "
+    "see that the terms of your provider and the licence of the model allow both"
 )
 MANY = 8  # uninformative groups in a row before the first warning
 EXAMPLE = 60  # characters shown of a completion

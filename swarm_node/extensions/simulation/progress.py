@@ -78,8 +78,7 @@ class SimulationTerminal(Sink):
         say(
             self._console,
             f"{done.arm} seed {done.seed}  round {done.round + 1}/{self._rounds}  reward "
-            f"{reward:.3f}  {held_out}"
-            f"{speed:.0f} rollouts/s  left {self.time_left()}",
+            f"{reward:.3f}  {held_out}{speed:.0f} rollouts/s  left {self.time_left()}",
         )
 
 

@@ -36,8 +36,8 @@ asks itself, of those that only others ask. ± is a 95 % interval over seeds,
 over nodes where there is one seed. Area: all tasks, mean over rounds. Tokens:
 trained on by a node."""
 ATTACK_WORDS = (
-    "Attack success: share of the honest nodes' completions with the payload; it and "
-    "accuracy at the end."
+    "Attack success: share of the honest nodes' completions with the payload; "
+    "it and accuracy at the end."
 )
 
 

@@ -60,8 +60,8 @@ class TemporalClueKind(_Kind):
             return None
         return (
             "takes too long to make on demand: make a file with python -m "
-            "swarm_node.extensions.temporal_clue.make "
-            f"{config_id}, name it as temporal_clue.puzzles, and ask {NAME}/{PUBLISHED}"
+            f"swarm_node.extensions.temporal_clue.make {config_id}, "
+            f"name it as temporal_clue.puzzles, and ask {NAME}/{PUBLISHED}"
         )
 
     def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:

@@ -69,10 +69,9 @@ def _opening(setting: Setting) -> str:
     if len(setting.times) > 1:
         parts += [
             f"Times: {', '.join(setting.times)}. From one time to the next everybody stayed or "
-            "walked to the room just "
-            "north, south, east or west, and a weapon moved only when a suspect walked with it. "
-            "The victim stayed "
-            "where it was killed."
+            "walked to the room just north, south, east or west, "
+            "and a weapon moved only when a suspect walked with it. "
+            "The victim stayed where it was killed."
         ]
     if setting.motives:
         counted = zip(setting.motives, setting.motive_counts, strict=True)

@@ -339,8 +339,7 @@ def _server(policy: Policy, options: VllmConfig) -> VllmServer:
     ):
         raise UserError(
             "vLLM on a CPU keeps the old output head of a model whose head is its embedding: "
-            "train LoRA adapters "
-            "(model.lora_rank), or leave vllm.url out"
+            "train LoRA adapters (model.lora_rank), or leave vllm.url out"
         )
     arguments = [
         "--model",

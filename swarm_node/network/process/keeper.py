@@ -254,9 +254,8 @@ class Keeper:
             if not self._unsaved:
                 self._say(
                     (
-                        f"network: peers cannot be saved in {self._home}: {reason_of(error)}; make "
-                        "room "
-                        "there"
+                        f"network: peers cannot be saved in {self._home}: {reason_of(error)}; "
+                        "make room there"
                     ),
                     True,
                 )

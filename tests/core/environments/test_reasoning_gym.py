@@ -149,8 +149,7 @@ def test_held_out_questions_are_of_an_author_that_no_key_makes(gym: ReasoningGym
             "chain_sum has tiny"
         )),
         ("chain_sum", "chain_sum has tiny"), ("intermediate_integration/easy", (
-            "its scorer "
-            "executes the answer"
+            "its scorer executes the answer"
         )),
         ("???", "names are dataset/config_id"), ("", "names are dataset/config_id"),
     ],

@@ -52,8 +52,8 @@ def test_without_a_terminal_a_round_is_one_line_however_long(round_report):
         7, skipped={"prompt too long": 2, "scoring timeout": 3}, rejected={"bad signature": 1}
     )
     assert plain(RoundDone(report)) == [
-        "round 7  reward 0.250  informative 50%  external 3  36.0 rollouts/s  "
-        "skipped 3 scoring timeout, 2 prompt too long  rejected 1 bad signature"
+        "round 7  reward 0.250  informative 50%  external 3  36.0 rollouts/s  skipped 3 scoring "
+        "timeout, 2 prompt too long  rejected 1 bad signature"
     ]
 
 
