@@ -213,6 +213,7 @@ def test_the_token_of_a_private_index_is_not_shown(
 
 # Cuts that are no text for a person: file -> what is cut
 CUTS = {
+    "commands/asks.py": ("list(shown.items())[:NAMED]",),
     "common/errors.py": ("_without(text, secrets)[:limit + 1]", "shown[:limit - 1]"),
     "extensions/contribute/api.py": ("text.strip()[:64]",),
     "extensions/dataset/compile.py": ("text[:400]",),

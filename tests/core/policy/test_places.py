@@ -5,6 +5,7 @@ machines without a home folder, without IPv4, and with caches that nobody may wr
 import os
 import pwd
 import socket
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -64,7 +65,9 @@ def test_no_prompt_ends_with_an_end_token() -> None:
         tokenizer=Ending(),
         eos_ids={1, 2},
         frame=SimpleNamespace(system="", arguments={}, chat=True),
+        name="ending",
     )
+    policy._ids = partial(Policy._ids, policy)
     assert Policy.encode_prompt(policy, "ab") == [97, 98]
     assert Policy.encode_prompt(policy, "") == [1]  # a model needs a token to go on from
 
