@@ -33,7 +33,7 @@ def carries(value: Any, depth: int = _DEPTH) -> bool:
         return _MARK in value
     if isinstance(value, bytes | bytearray):
         return any(mark in value for mark in _BYTES)
-    if depth == 0:
+    if depth == 0 or isinstance(value, type):  # of a class the fields are no values
         return False
     if isinstance(value, list | tuple):
         return any(carries(each, depth - 1) for each in islice(value, 64))

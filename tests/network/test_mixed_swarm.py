@@ -102,6 +102,19 @@ def train_on_each_other(old: Path, new: Path) -> None:
     )
 
 
+def refuse_each_other(homes: Sequence[Path]) -> None:
+    """Waits until each of two nodes has refused groups of the other, and has gone on training."""
+    until(lambda: all(map(refused, homes)), LEARNS_SECONDS, "groups refused on both sides")
+    counts = [len(reports(home)) for home in homes]
+    until(
+        lambda: all(
+            len(reports(home)) > count + 3 for home, count in zip(homes, counts, strict=True)
+        ),
+        what="training on",
+    )
+    assert not any(map(trained_on, homes))
+
+
 def wait_for_key(home: Path) -> bool:
     """Returns when the node has made its identity."""
     until((home / "identity.key").exists, what="an identity")
@@ -129,11 +142,22 @@ def test_the_earlier_node_runs_the_code_and_the_plug_ins_of_its_commit(
     assert len(plugged) == 8 and "swarm_node.extensions.basics.environment:KIND" in plugged
 
 
-def test_nodes_of_both_versions_train_on_each_other_s_groups_of_a_file_of_questions(
+def test_nodes_of_both_versions_train_on_each_other_s_groups_of_a_plug_in(
+    before: Earlier, tmp_path: Path
+) -> None:
+    """Its user gave it a version, which no release of ours raises."""
+    flags = ("--environment.use", f"{DATA / 'user' / 'my_task'}:WordReversal")
+    flags = (*flags, "--environment.tasks", "words/short", "--environment.scoring", "graded")
+    with of_two_versions(before, tmp_path, *flags) as (old, new):
+        train_on_each_other(old, new)
+
+
+def test_nodes_of_both_versions_say_why_they_share_no_file_of_questions_and_go_on(
     before: Earlier, questions: Path, tmp_path: Path
 ) -> None:
-    with of_two_versions(before, tmp_path, "--dataset.file", questions) as (old, new):
-        train_on_each_other(old, new)
+    """What is paid for an answer has changed since, and is part of the version of a data set."""
+    with of_two_versions(before, tmp_path, "--dataset.file", questions) as homes:
+        refuse_each_other(homes)
 
 
 def test_nodes_of_both_versions_share_questions_of_reasoning_gym_or_say_why_not_and_go_on(
@@ -146,12 +170,4 @@ def test_nodes_of_both_versions_share_questions_of_reasoning_gym_or_say_why_not_
         if VERSION == GYM:
             train_on_each_other(*homes)
             return
-        until(lambda: all(map(refused, homes)), LEARNS_SECONDS, "groups refused on both sides")
-        counts = [len(reports(home)) for home in homes]
-        until(
-            lambda: all(
-                len(reports(home)) > count + 3 for home, count in zip(homes, counts, strict=True)
-            ),
-            what="training on",
-        )
-        assert not any(map(trained_on, homes))
+        refuse_each_other(homes)

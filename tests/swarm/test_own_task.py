@@ -31,7 +31,8 @@ def test_the_block_of_the_readme_trains_and_shows_both_answers(tmp_path: Path) -
         "reads prompt -> answer, exact: 200 rows",
         "validation after 0 rounds",
         "round 1  reward",
-        "held out: dataset/held_out",
+        "right (held out, ",
+        "dataset/held_out",
         f"swarm-node ask --home {tmp_path}",
     ):
         assert words in trained.stdout

@@ -39,7 +39,7 @@ def config(home: Path, rounds: int) -> NodeConfig:
 @pytest.mark.slow
 def test_the_best_checkpoint_is_kept(tmp_path: Path) -> None:
     for rounds in (2, 4):  # stopped in the middle, and resumed
-        run(config(tmp_path, rounds), Console(quiet=True))
+        run(config(tmp_path, rounds), Console(quiet=True), {})
     events = [
         event
         for event in read_jsonlines(tmp_path / "events.jsonl")
@@ -77,7 +77,9 @@ def wrong_at_first(home: Path) -> dict[str, str]:
 def test_a_task_that_cannot_be_scored_ends_no_validation_and_is_named_once(tmp_path: Path) -> None:
     rows = [{"question": f"What is {n} + 1?", "answer": str(n + 1)} for n in range(60)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (tmp_path / "verifier.py").write_text("def verify(text, answer):\n    return None\n")
+    (tmp_path / "verifier.py").write_text(
+        "def verify(text, answer):\n    return 1.0 if text == answer else None\n"
+    )
     home = tmp_path / "home"
     done = ended_well(
         *("run", "--home", home, "--threads", 1, "--network.no-enabled", "--max-rounds", 2),

@@ -156,7 +156,7 @@ BOMBS = [
     (nulls, "parquet", "has more than 1000000 rows: use a part of it", 350),
     (long_list, "parquet", "1 rows: row above 1 MB", 500),
     (decoded_together, "parquet", "takes more than 1024 MB of memory: use a part of it", 1024),
-    (odd_name, "jsonl", "its columns are a?b?[2J", 350),
+    (odd_name, "jsonl", "its columns are a↵b?[2J", 350),
 ]
 
 

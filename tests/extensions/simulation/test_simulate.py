@@ -155,10 +155,12 @@ def test_resuming_a_finished_run_runs_nothing_and_gives_the_same_report(configur
 
 
 @pytest.mark.slow
-def test_resume_begins_in_an_empty_folder_and_adds_more_seeds_and_arms(configure, run):
+def test_resume_of_nothing_is_a_mistake_and_of_a_report_adds_more_seeds_and_arms(configure, run):
     config = configure(resume=True, arms=("8/0",), seeds=1)
     config.out.mkdir()
-    run(config)
+    with pytest.raises(UserError, match="holds no simulation to go on with"):
+        run(config)
+    run(configure(arms=("8/0",), seeds=1))
     path = run(configure(resume=True, arms=("8/0", "4/4"), seeds=2))
     assert "going on: 1 of 4" in run.shown
     assert list(json.loads(path.read_text())["arms"]) == ["8/0", "4/4"]
