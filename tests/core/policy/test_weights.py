@@ -27,8 +27,8 @@ print("ready", flush=True)
 seen = 0
 while seen < 50:
     if weights.take(policy):
-        weights = [parameter.flatten() for parameter in model.parameters()]
-        values = {float(w[i]) for w in weights for i in range(len(w) - 1, -1, -61)}
+        flat = [parameter.flatten() for parameter in model.parameters()]
+        values = {float(w[i]) for w in flat for i in range(len(w) - 1, -1, -61)}
         assert values == {float(policy.version)}, (policy.version, values)
         seen += 1
 print(seen, flush=True)
