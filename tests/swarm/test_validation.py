@@ -75,7 +75,8 @@ def wrong_at_first(home: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_a_task_that_cannot_be_scored_ends_no_validation_and_is_named_once(tmp_path: Path) -> None:
-    rows = [{"question": f"What is {n} + 1?", "answer": str(n + 1)} for n in range(60)]
+    # Answers that no starter writes: its verifier gives a score to the right one alone
+    rows = [{"question": f"What is {n} + 1?", "answer": f"Nobody says {n}!"} for n in range(60)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "verifier.py").write_text(
         "def verify(text, answer):\n    return 1.0 if text == answer else None\n"
@@ -85,6 +86,8 @@ def test_a_task_that_cannot_be_scored_ends_no_validation_and_is_named_once(tmp_p
         *("run", "--home", home, "--threads", 1, "--network.no-enabled", "--max-rounds", 2),
         *("--dataset.file", tmp_path / "rows.jsonl", "--dataset.held-out", 0.3),
         *("--dataset.verifier", f"{tmp_path / 'verifier.py'}:verify"),
+        # What is too long to be paid is scored 0 without the verifier, but for this form
+        *("--environment.answer", "anywhere"),
         *("--environment.tasks", "dataset/train", "gcd/tiny", "--environment.at-once", 1),
         *("--validation.every", 1, "--validation.questions", 8),
     )
