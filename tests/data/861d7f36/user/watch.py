@@ -105,9 +105,17 @@ try:
     request = urllib.request.Request(
         f"{address}/metrics", headers={"Authorization": f"Bearer {token}"}
     )
-    with urllib.request.urlopen(request) as answer:
-        text = answer.read().decode()
-    metrics = dict(re.findall(r"^swarm_node_(\w+)(?:\{.*\})? (\S+)$", text, re.MULTILINE))
+    metrics = {}
+
+    def measured():
+        # A round that trained on nothing has no loss and no mismatch: a later one has.
+        with urllib.request.urlopen(request) as answer:
+            text = answer.read().decode()
+        lines = re.findall(r"^swarm_node_(\w+)(?:\{.*\})? (\S+)$", text, re.MULTILINE)
+        metrics.update(lines)
+        return metrics.keys() >= set(METRICS)
+
+    until(measured)
     for name in METRICS:
         show(f"metrics.{name}", float(metrics[name]))
 finally:
