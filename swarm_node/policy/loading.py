@@ -16,17 +16,18 @@ from warnings import filterwarnings
 import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PretrainedConfig
-from transformers.utils import logging
+from transformers.utils import cached_file, logging
 
 from swarm_node.common.errors import UserError, first_line, reason_of
-from swarm_node.common.files import write_bytes
+from swarm_node.common.files import read_plain, write_bytes
 from swarm_node.common.parsing import parse_json
 from swarm_node.common.terminal import native_kept
-from swarm_node.policy import bounds, named, soundness
+from swarm_node.policy import bounds, named, soundness, tokenizer_trial
 from swarm_node.policy.device import attempt, keep_freed
 from swarm_node.policy.policy import Frame, Policy
 from swarm_node.policy.precision import Use, plain, precision_of
 from swarm_node.policy.soundness import Damaged
+from swarm_node.policy.tokenizer_trial import TooSlow
 from swarm_node.policy.tried import Tried
 from swarm_node.settings import NO_TEMPLATE, EvaluationConfig, LearningConfig, ModelConfig
 
@@ -50,6 +51,7 @@ def configured_policy(
 
 
 ROOM_OF_TABLES = 2**30  # bytes: masks and rotations that no file has
+TOKENIZER = "tokenizer.json"
 MAMBAS = {"falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h"}  # as peft names them
 
 
@@ -96,6 +98,7 @@ def _loaded(
     # trust_remote_code: if it is not given, transformers asks the user at the terminal
     here = isinstance(source, str) and named.only_here(source, config.revision)
     revision = config.revision or "main"  # a folder has none, and ignores it
+    _check_tokenizer(source, revision, here)
     with native_kept(f"the tokenizer of {config.name}"):
         tokenizer = AutoTokenizer.from_pretrained(
             source, revision=revision, trust_remote_code=False, local_files_only=here
@@ -189,6 +192,27 @@ def _check_hub(name: str | Path, revision: str, here: bool) -> None:
         revision, here = "main", False
     found, _ = PretrainedConfig.get_config_dict(name, revision=revision, local_files_only=here)
     bounds.check_config(found)
+
+
+def _check_tokenizer(source: str | Path, revision: str, here: bool) -> None:
+    """Raises Damaged where the tokenizer of this folder or hub model takes too much time or memory.
+    It is tried in a process of its own before a library of ours loads it.
+    """
+    place: str | Path | None = source / TOKENIZER if isinstance(source, Path) else None
+    if isinstance(source, str):
+        place = cached_file(
+            source,
+            TOKENIZER,
+            revision=revision,
+            local_files_only=here,
+            _raise_exceptions_for_missing_entries=False,
+        )
+    if place is None or not Path(place).exists():
+        return
+    try:
+        tokenizer_trial.check_file(read_plain(Path(place), bounds.MAX_TOKENIZER))
+    except TooSlow as error:
+        raise Damaged(f"its tokenizer {error}") from error
 
 
 def _check_weights(folder: Path) -> None:
