@@ -133,6 +133,9 @@ def licence(model: str) -> str:
     """
     from huggingface_hub import hf_hub_download
 
+    from swarm_node.common.http import obey_in_hub
+
+    obey_in_hub()
     place = folder(model)
     try:
         page = place / "README.md" if place.is_dir() else Path(hf_hub_download(model, "README.md"))
