@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError, printable, reason_of
-from swarm_node.common.files import read_plain
+from swarm_node.common.files import check_links, read_plain
 from swarm_node.common.parsing import parse_json, parse_toml
 from swarm_node.settings import of_home, programs, with_sections
 from swarm_node.settings.options import (
@@ -389,7 +389,9 @@ def _of_home(kind: type[BaseModel], given: Sequence[Source]) -> Source:
     named = next(
         (source.values["home"] for source in reversed(given) if "home" in source.values), None
     )
-    file = Path(os.path.expanduser(str(named or kind.model_fields["home"].default)), HOME_FILE)
+    home = Path(os.path.expanduser(str(named or kind.model_fields["home"].default)))
+    check_links(home)
+    file = home / HOME_FILE
     kept = flatten(read_options(file, follow=False)) if os.path.lexists(file) else {}
     kept = _peers_suggested(kept, given)
     sorted_out = of_home.sorted_out(kind, kept)
