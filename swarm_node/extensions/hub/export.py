@@ -42,23 +42,25 @@ config, and a card with data, curve, swarm, base model and its licence.
 
 
 class TakenConfig(Section):
-    """Which model is taken out of which home."""
+    """Which model to take from which home folder."""
 
     home: Path = Path("~/.swarm-node")
-    """Home of the node that trained it."""
+    """Home folder of the node that trained the model."""
     best: bool = False
-    """The checkpoint of the best validation, not of the last round."""
+    """Take the checkpoint with the best validation instead of the newest one."""
     merge: bool = False
-    """Adapters become part of the weights, so that the model needs no base model and no peft."""
+    """Merge LoRA adapters into the weights, so that the model needs neither its base model nor
+    peft.
+    """
 
 
 class ExportConfig(TakenConfig):
-    """A trained model as a folder."""
+    """Save a trained model as a folder."""
 
     folder: str = ""
-    """Where it goes: a folder that is not there yet, or is empty."""
+    """Where to save the model: a folder that does not exist yet, or is empty."""
     gguf: bool = False
-    """Also a file model.gguf, for llama.cpp and Ollama (needs the extra gguf)."""
+    """Also write model.gguf, for llama.cpp and Ollama (needs the extra gguf)."""
 
 
 def newest(home: Path, best: bool = False) -> Path:

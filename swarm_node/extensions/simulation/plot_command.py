@@ -16,12 +16,13 @@ from swarm_node.telemetry.jsonlines import LONGEST, record_of
 
 
 class PlotConfig(Section):
-    """Figures of simulations, as PNG and SVG."""
+    """Draw figures of simulations, as PNG and SVG."""
 
     runs: tuple[str, ...] = ()
-    """Report folders of simulations; they can be named without the flag."""
+    """Report folders of simulations. You can name them without the flag."""
     out: Path | None = None
-    """Folder for the figures; without it those of each run go into its own folder."""
+    """Folder for all figures. Empty: the figures of each simulation go into its own report folder.
+    """
 
 
 PAGE = """\
