@@ -254,7 +254,7 @@ class CheckpointConfig(Section):
 
 
 class ValidationConfig(Section):
-    """Held-out questions between rounds. Off by default, because generating the answers takes time."""
+    """Held-out questions between rounds. Off by default, since generating answers takes time."""
 
     every: Count = 0
     """Rounds between validations. 0: no validation. The checkpoint with the highest reward is kept

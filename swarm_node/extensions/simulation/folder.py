@@ -100,8 +100,10 @@ class ReportFolder:
         """
         found = []
         for cell in cells:
+            files = [self._cells / f"{stem}.json" for stem in cell.file_stems]
+            file = next((file for file in files if file.exists()), files[0])
             with suppress(OSError, ValueError):
-                record = parse_typed(read_whole(self._file(cell), MAX_REPORT_BYTES), Record)
+                record = parse_typed(read_whole(file, MAX_REPORT_BYTES), Record)
                 found += [record] if record.cell == cell and len(record.rounds) == rounds else []
         return found
 

@@ -29,6 +29,7 @@ from swarm_node.extensions.simulation.arms import (
 )
 from swarm_node.extensions.simulation.attacks.hostile import hostile_nodes
 from swarm_node.extensions.simulation.cell_pool import run_cells
+from swarm_node.extensions.simulation.conclusion import conclusion
 from swarm_node.extensions.simulation.engines.engine import engine_of
 from swarm_node.extensions.simulation.estimate import estimated
 from swarm_node.extensions.simulation.events import CellFailed, CellFinished, CellRound
@@ -121,6 +122,7 @@ def simulate(
             telemetry.emit(events.RunFinished(f"{len(cells)} cells of {config.rounds} rounds"))
         console.print(result(report))
         say(console, f"report: {folder.report}   plots: {folder.path}/*.png")
+        console.print(f"\n{conclusion(report)}", markup=False, highlight=False)
         return folder.report
     except OSError as error:
         where = error.filename or folder.path
