@@ -368,9 +368,9 @@ def other_versions(card: Card, rules: messages.Rules) -> list[str]:
     theirs = {task.environment: task.version for task in card.tasks}
     ours = {name: version for name, (version, _) in rules.environments.items()}
     return [
-        f"the card asks {name} of version {theirs[name]}, and here is version {ours[name]}: this "
-        "node trains and shares nothing; ask the signers for a card of this version, or install "
-        "the release that they use"
+        f"the manifest asks for version {theirs[name]} of {name}, but this node has version "
+        f"{ours[name]}, so it trains and shares nothing: ask the signers for a manifest with this "
+        "version, or install the release that they use"
         for name in sorted(theirs.keys() & ours.keys())
         if theirs[name] != ours[name]
     ]

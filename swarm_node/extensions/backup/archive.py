@@ -23,7 +23,10 @@ from swarm_node.common.files import has_holes
 from swarm_node.common.parsing import parse_typed
 
 FOLDERS = ("checkpoints", "best")
-FILES = (KEY_FILE, ASKS_FILE, "peers.json", "exchange.json", "manifest.json", "swarm.card")
+FILES = (
+    KEY_FILE, ASKS_FILE, "peers.json", "exchange.json", "manifest.json", "swarm.manifest",
+    "swarm.card",
+)  # fmt: skip
 MAX_SMALL_BYTES = 16 * 1024 * 1024  # of a file that belongs to no checkpoint
 MAX_LIST_BYTES = 1024 * 1024
 CHUNK = 1024 * 1024  # bytes

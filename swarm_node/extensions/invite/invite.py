@@ -9,12 +9,12 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from pydantic import Field
 
-from protocol.card import DAY, Card, network_of, swarm_of
+from protocol.card import DAY, Card, network_of, swarm_of, told
 from protocol.card import digest as digest_of
 from protocol.identity import Identity
 from protocol.member import Refusal, certify, judge
@@ -25,10 +25,11 @@ from swarm_node.common.errors import UserError
 from swarm_node.common.parsing import read_json
 from swarm_node.common.shell import at_home
 from swarm_node.extensions.invite.code import MAX_ADDRESSES, Asked, Invitation, decode, encode
-from swarm_node.network.process.keeper import CARDS_FILE, load_cards, load_proof
+from swarm_node.network.process.keeper import cards_file, load_cards, load_proof
 from swarm_node.network.transport.multiaddr import parts, usefulness
 from swarm_node.settings import AskConfig, NodeConfig, Section
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.sections import Earlier
 from swarm_node.telemetry.events import Event, Listening, Notice, Sink, Telemetry
 
 # By `usefulness`
@@ -60,7 +61,7 @@ def command(argv: list[str]) -> None:
             "seconds, or see swarm-node status"
         )
     invited, home = decode(answer["invitation"]), config.home.expanduser()
-    _, card = load_cards(home / CARDS_FILE) if invited.network else ((), None)
+    _, card = load_cards(cards_file(home)) if invited.network else ((), None)
     if isinstance(card, Card) and card.members:
         invited = admitting(invited, card, load_identity(home), load_proof(home))
     code = encode(invited)
@@ -81,27 +82,32 @@ def admitting(invited: Invitation, card: Card, issuer: Identity, proof: bytes) -
     proof = certify(proof, issuer, own.peer_id, int(time.time()) + 30 * DAY, invited.network)
     invited = msgspec.structs.replace(invited, seed=seed, proof=proof)
     if isinstance(found := judge(invited.proves(own), own.peer_id, card, time.time()), Refusal):
-        raise UserError(f"this key cannot let others in: {found}")
+        raise UserError(f"this key cannot let others in: {told(found)}")
     return invited
 
 
 class AdmitConfig(Section):
     """Who lets others in, and where."""
 
-    card: Path = Field(Path("swarm.card"), description="One card a line, the oldest first.")
+    renamed: ClassVar[Mapping[str, str]] = {"card": "manifest"}
+    manifest: Annotated[Path, Earlier("--card")] = Field(
+        Path("swarm.manifest"),
+        description="File with all manifests of the swarm, one a line, the oldest first.",
+    )
     key: Path = Field(
-        Path("admit.key"), description="A key that the card names, for its user alone."
+        Path("admit.key"),
+        description="A key that the manifest names. Nobody else should be able to read it.",
     )
 
 
 def admit(argv: list[str]) -> None:
     """Prints a code for a private swarm, made from its card alone."""
     config = from_command_line(
-        AdmitConfig, argv, "swarm-node swarm admit", flags_only=True, first="card"
+        AdmitConfig, argv, "swarm-node swarm admit", flags_only=True, first="manifest"
     )
-    _, card = load_cards(config.card.expanduser())
+    _, card = load_cards(config.manifest.expanduser())
     if not isinstance(card, Card) or not config.key.expanduser().exists():
-        raise UserError("swarm admit needs FILE and --key: the cards, and a key that they name")
+        raise UserError("swarm admit needs FILE and --key: the manifest, and a key that it names")
     named, addresses = (
         (network_of(card), card.number, digest_of(card)),
         card.bootstrap[:MAX_ADDRESSES],
@@ -193,6 +199,7 @@ def inviting(home: Path, config: Section, telemetry: Telemetry) -> Inviting | No
 INVITE = Command(AskConfig, PAGE, command)
 ADMIT = Command(
     AdmitConfig,
-    "usage: swarm-node swarm admit [FILE] --key KEY\n\nA code into a private swarm.",
+    "usage: swarm-node swarm admit [FILE] --key KEY\n\n"
+    "Prints a code that lets others into a private swarm.",
     admit,
 )

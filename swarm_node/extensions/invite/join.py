@@ -60,7 +60,7 @@ def command(argv: list[str]) -> None:
     invited = decode(code)
     if invited.network:  # its card says the rest
         print(f"joining network {invited.network} through {invited.addresses[0]}", flush=True)
-        RUN.do(["--card", code, *flags])
+        RUN.do(["--manifest", code, *flags])
         return
     config = from_command_line(NodeConfig, flags, "swarm-node join")
     own = {

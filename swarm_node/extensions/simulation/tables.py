@@ -16,7 +16,7 @@ from swarm_node.rollouts.groups import mean
 ARMS = ("local/external", "final reward", "cumulative reward", "informative")
 COST = ("local/external", "generated tokens", "trained tokens", "CPU seconds", "seconds", "MB")
 COST_WORDS = (
-    "What an arm cost: all nodes of a seed together, the mean over seeds. MB: the most memory that a "
+    "What an arm cost: all nodes of a seed together, the mean over seeds. MB: the most that one "
     "seed took."
 )
 PER_SEED = (

@@ -136,8 +136,11 @@ class NetworkService:
                 True,
             )
         for address, reason in never_dialled(config, config.suggested).items():
-            advice = "if you know it, give it by --peers"
-            say(f"network: {address} of the card or code is not dialled, {reason}; {advice}", False)
+            say(
+                f"network: {address} of the manifest or code is not dialled, {reason}; if you know "
+                "it, give it with --peers",
+                False,
+            )
         if lonely := one_network([address for _, address in given]):
             say(
                 (

@@ -27,7 +27,7 @@ LISTED = {
 GRANTING = {
     "environment.use", "round.sampler", "training.objective", "training.scale_rewards",
     "defence.layers", "observers", "network.backend", "network.p2pd", "network.host",
-    "model.name", "model.revision", "home", "card.source", "card.code", "dataset.file",
+    "model.name", "model.revision", "home", "manifest.source", "manifest.code", "dataset.file",
     "dataset.verifier", "dataset.salt", "taskset.name", "taskset.options", "taskset.alone",
     "taskset.variables",
     "temporal_clue.puzzles", "temporal_clue.validation_puzzles", "vllm.url", "vllm.python",
