@@ -41,16 +41,17 @@ BOOTSTRAP = Finding("role", Level.OK, "a bootstrap node: it lets others in, and 
 PAGE = """\
 usage: swarm-node doctor [CONFIG.toml] [--flags]
 
-What keeps this node from training or sharing, and what to do about it. Asks the
-node that runs, or looks at what the next one will find. Takes the flags of run.
-Exit code 0: trains and shares, 1: trains alone, 3: does not train.
+Finds out why a node cannot train or connect, and says what to do about it. Asks
+the running node or, if none runs, looks at what the next one would find. Takes
+the flags of run. Exit code 0: it can train and share, 1: it can only train
+alone, 3: it cannot train.
 
-  --home FOLDER            of the node (~/.swarm-node)
-  --bundle FILE            all for a bug report, without keys and addresses
+  --home FOLDER            home folder of the node (~/.swarm-node)
+  --bundle FILE            write a bug report, without keys and addresses
   --peers MULTIADDR ...    bootstrap nodes to try
-  --network.port N         the port it shall listen on
-  --model.name NAME        the model it shall train
-  --environment.tasks ...  what it shall be asked"""
+  --network.port N         port on which the node should listen
+  --model.name NAME        model that it should train
+  --environment.tasks ...  tasks that it should train on"""
 
 
 def diagnose(config: NodeConfig) -> Iterator[Finding]:

@@ -29,34 +29,35 @@ SENSELESS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError
 PAGE = """\
 usage: swarm-node status [--home FOLDER] [--json] [--alive]
 
-How the running node is. Exit code 0 only when it is healthy.
+Shows the state of the running node. Exit code 0 if it is healthy.
 
-  --home FOLDER   of the node (~/.swarm-node)
-  --json          one JSON object, for scripts
-  --alive         exit code 0 when it answers, however it is"""
+  --home FOLDER   home folder of the node (~/.swarm-node)
+  --json          print one JSON object, for scripts
+  --alive         exit code 0 whenever the node answers"""
 
 PEERS_PAGE = """\
 usage: swarm-node peers [--home FOLDER] [--json]
 
-Whom the running node knows.
+Lists the peers of the running node.
 
-  --home FOLDER   of the node (~/.swarm-node)
-  --json          a JSON list, for scripts"""
+  --home FOLDER   home folder of the node (~/.swarm-node)
+  --json          print a JSON list, for scripts"""
 
 PAUSE_PAGE = """\
 usage: swarm-node pause [--home FOLDER]
 
-The node of this home rests after the round it is in: no training and no
-traffic, also after a restart, until swarm-node resume. It keeps its memory.
+Lets the node finish its current round and then stops training and sharing. The
+node stays paused, even across restarts, until you run swarm-node resume. It
+keeps its memory; to free it, stop the node with Ctrl-C.
 
-  --home FOLDER   of the node (~/.swarm-node)"""
+  --home FOLDER   home folder of the node (~/.swarm-node)"""
 
 RESUME_PAGE = """\
 usage: swarm-node resume [--home FOLDER]
 
-The node of this home goes on after swarm-node pause.
+Lets a node continue that was paused with swarm-node pause.
 
-  --home FOLDER   of the node (~/.swarm-node)"""
+  --home FOLDER   home folder of the node (~/.swarm-node)"""
 
 
 def ask(home: Path) -> dict[str, Any]:

@@ -31,14 +31,15 @@ FOLDERS = {False: "checkpoints", True: "best"}
 PAGE = """\
 usage: swarm-node model export DIR [--flags]
 
-A trained model as a folder: weights, tokenizer, chat template, generation
-config, and a card with data, curve, swarm, base model and its licence.
+Saves a trained model as a folder: weights, tokenizer, chat template, generation
+config, and a model card with data, learning curve, swarm, base model and
+licence.
 
-  DIR             a folder that is not there yet, or is empty
-  --home FOLDER   of the node that trained it (~/.swarm-node)
-  --best          of the best validation, not of the last round
-  --merge         adapters (LoRA) become part of the weights
-  --gguf          also model.gguf, for llama.cpp and Ollama"""
+  DIR             a folder that does not exist yet, or is empty
+  --home FOLDER   home folder of the node that trained it (~/.swarm-node)
+  --best          take the best validation instead of the newest checkpoint
+  --merge         merge LoRA adapters into the weights
+  --gguf          also write model.gguf, for llama.cpp and Ollama"""
 
 
 class TakenConfig(Section):

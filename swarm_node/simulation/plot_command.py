@@ -28,10 +28,10 @@ class PlotConfig(Section):
 PAGE = """\
 usage: swarm-node view plot RUN ... [--out FOLDER]
 
-The figures of simulations, by their report folders, each as PNG and SVG. Prints
-the files.
+Draws the figures of simulations, each as PNG and SVG, and prints the names of
+the files. RUN is the report folder of a simulation.
 
-  --out FOLDER   for all figures (each run's own folder)"""
+  --out FOLDER   folder for all figures (default: each run's own folder)"""
 
 
 def command(argv: list[str]) -> None:
