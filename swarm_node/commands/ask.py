@@ -67,7 +67,7 @@ class QuestionConfig(NodeConfig):
 def command(argv: list[str]) -> None:
     """Prints a table. A first argument without dashes is the text."""
     config = from_command_line(QuestionConfig, argv, "swarm-node ask", first="text")
-    checkpoint = newest(config.home / "checkpoints", "train first, by swarm-node run")
+    checkpoint = newest(config.home / "checkpoints", "train first, with swarm-node run")
     config = resolved(going_on(config, config.home.expanduser(), say), say)
     with closing(build_environment(config)) as environment:
         count = len(tasks_of(config))

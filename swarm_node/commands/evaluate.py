@@ -109,11 +109,12 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
 def nothing_right(question: Question, said: str, config: LearningConfig) -> str:
     """One completion beside what was wanted, and what to try."""
     try:
-        wanted = f", and {printable(right_answer(config, question))!r} is wanted"
+        wanted = f", but {printable(right_answer(config, question))!r} is expected"
     except UserError:
         wanted = ""  # the environment keeps it to itself
     told = (
-        f"Nothing was right. To a question of {question.dataset}/{question.config_id} it says "
+        f"No answer was correct. To a question of {question.dataset}/{question.config_id} the "
+        "model answers "
         f"{printable(said)!r}"
     )
     return f"{told}{wanted}. Try --shots 4, --answer, more tokens or easier tasks."

@@ -93,7 +93,7 @@ def check(invited: Invitation, config: NodeConfig) -> None:
         if each.file
     ]
     need = (
-        f"; in the invitation {', '.join(files)}: get that file, and name it by --dataset.file"
+        f"; in the invitation {', '.join(files)}: get that file, and name it with --dataset.file"
         if files
         else ""
     )

@@ -87,7 +87,7 @@ def ask(home: Path) -> dict[str, Any]:
 
 def strange(home: Path) -> str:
     """A line about an answer that no node of ours gives: anybody can put a socket into a folder."""
-    return f"what answers in {home} is no node of this version: look at what runs there"
+    return f"what answers in {home} is not a node of this version: look at what runs there"
 
 
 def state_of(answer: Mapping[str, Any], problems: Sequence[str]) -> str:
@@ -121,7 +121,7 @@ def problems(answer: Mapping[str, Any]) -> list[str]:
         # Before that, the network is starting, too
         if not network.get("running") and begun(training):
             found.append(
-                "the network process is down and will be started again; training goes on. If it "
+                "the network process is down and will be started again; training continues. If it "
                 "stays so, read network.log in the home"
             )
         elif (
@@ -251,7 +251,7 @@ def _figures(peer: Mapping[str, Any]) -> str:
         f"gave {peer.get('authored', 0)}",
         f"took {peer.get('served', 0)}",
         f"charged for {faults}" if faults else "",
-        f"asks {peer['asks']}" if peer.get("asks") else "",
+        f"practises {peer['asks']}" if peer.get("asks") else "",
     )
     return ", ".join(part for part in parts if part)
 
@@ -288,13 +288,17 @@ def peers_command(argv: list[str]) -> None:
 def pause(argv: list[str]) -> None:
     """Tells the node of a home to rest, whether it runs or starts later."""
     _tell(
-        argv, "pause", lambda file: open_to_write(file).close(), "it rests after this round", "rest"
+        argv,
+        "pause",
+        lambda file: open_to_write(file).close(),
+        "it will pause after this round",
+        "rest",
     )
 
 
 def resume(argv: list[str]) -> None:
     """Tells the node of a home to go on."""
-    _tell(argv, "resume", Path.unlink, "it goes on", "work")
+    _tell(argv, "resume", Path.unlink, "it continues", "work")
 
 
 def _tell(argv: list[str], command: str, act: Callable[[Path], None], now: str, later: str) -> None:
@@ -302,7 +306,7 @@ def _tell(argv: list[str], command: str, act: Callable[[Path], None], now: str, 
         AskConfig, argv, f"swarm-node {command}", flags_only=True
     ).home.expanduser()
     if not home.is_dir():
-        raise UserError(f"home {home} is no folder: name the folder of a node with --home")
+        raise UserError(f"home {home} is not a folder: name the folder of a node with --home")
     if (control.ask(home) or {}).get("role") == "bootstrap":
         raise UserError(
             f"a bootstrap node runs in {home}: it does not train, so it cannot {command}; "

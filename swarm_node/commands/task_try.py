@@ -90,7 +90,7 @@ def lines(config: DatasetConfig, facts: Facts) -> Iterator[str]:
         "what leaves this machine: completions, which quote questions; everybody in the swarm "
         "reads them,"
     )
-    yield "    and a swarm's name is no lock. Reference answers, and the file itself, stay here."
+    yield "    and a swarm's name is not a lock. Reference answers, and the file itself, stay here."
 
 
 TRY = Command(LookConfig, PAGE, command)

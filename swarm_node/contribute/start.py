@@ -42,7 +42,7 @@ SAME_TEXT, ALL_WRONG, ALL_RIGHT, AS_GOOD = (
     "all right",
     "of equal reward",
 )
-EASIER = "name easier tasks, or tell the model by --environment.system how to answer"
+EASIER = "name easier tasks, or tell the model with --environment.system how to answer"
 SEVERAL = Skipped("question of several turns: swarm-node run plays them")
 REMEDIES = {  # why a group is uninformative -> what to change
     SAME_TEXT: "raise --temperature",
@@ -230,12 +230,12 @@ def take_key(file: Path | None) -> Secret:
         ) from error
     except UnicodeDecodeError as error:
         raise UserError(
-            f"key file {file} is no text: its first line is the server's key"
+            f"key file {file} is not a text: its first line is the server's key"
         ) from error
     if file and not key.strip():
         raise UserError(
             f"key file {file} is empty: its first line is the server's key; write it there, or "
-            "leave --key-file out"
+            "leave off --key-file"
         )
     lines = key.strip().splitlines()
     first = lines[0].strip().removeprefix("Bearer ").strip() if lines else ""

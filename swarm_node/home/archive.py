@@ -81,7 +81,7 @@ def survey(file: BinaryIO) -> dict[str, Member]:
         members[name] = Member(place, size, digest)
         place += size
     if place != file.seek(0, os.SEEK_END):
-        raise BadArchive("it is cut off, or something stands behind its end")
+        raise BadArchive("it is cut off, or there is something after its end")
     if any(_hash(file, member) != member.digest for member in members.values()):
         raise BadArchive("what is in it has changed")
     return members

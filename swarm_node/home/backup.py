@@ -97,7 +97,8 @@ def restore(file: Path, home: Path) -> list[str]:
     except (OSError, BadArchive) as error:
         text = getattr(error, "strerror", None) or error
         raise UserError(
-            f"{file} is no whole backup ({text}); nothing was restored: it was cut off or changed, "
+            f"{file} is not a whole backup ({text}); nothing was restored: it was cut off or "
+            "changed, "
             "take another"
         ) from error
     return list(members)
@@ -208,7 +209,7 @@ def restore_command(argv: list[str]) -> None:
     home = config.home.expanduser()
     names = restore(_named(config, "restore"), home)
     command = typed("swarm-node", "run", "--home", home)
-    print(f"restored {len(names)} files to {home}; go on with: {command}")
+    print(f"restored {len(names)} files to {home}; continue with: {command}")
 
 
 def _named(config: ArchiveConfig, command: str) -> Path:

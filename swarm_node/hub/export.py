@@ -123,7 +123,7 @@ def _copy(file: Path, folder: Path) -> None:
     which would then be published with the model.
     """
     if not is_plain(file):
-        raise UserError(f"{file} is no plain file: take --best, or another home")
+        raise UserError(f"{file} is not a plain file: take --best, or another home")
     with open_to_read(file, follow=False) as content:
         if has_holes(content.fileno()):
             raise UserError(f"{file} has holes: take --best, or another home")
@@ -185,7 +185,7 @@ def _merge(checkpoint: Path, model: dict[str, Any], out: Path) -> None:
 
     if not model["lora_rank"]:
         raise UserError(
-            "nothing to merge: all weights were trained, there are no adapters; leave --merge out"
+            "nothing to merge: all weights were trained, there are no adapters; leave off --merge"
         )
     config = ModelConfig.model_validate({**model, "device": "cpu"})
     policy = load_policy(config, checkpoint)

@@ -51,7 +51,8 @@ def upload(folder: Path, repo: str, public: bool, message: str) -> str:
             hub.upload_folder(repo_id=made.repo_id, folder_path=folder, commit_message=message)
     except HFValidationError as error:
         raise UserError(
-            f"{repo!r} is no name of a repository: {_line(error)}; write NAME/MODEL, with letters, "
+            f"{repo!r} is not a name of a repository: {_line(error)}; write NAME/MODEL, with "
+            "letters, "
             "digits, dots and dashes"
         ) from error
     except HfHubHTTPError as error:

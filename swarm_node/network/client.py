@@ -203,7 +203,7 @@ class RemoteNetwork(Network):
             self._say(
                 (
                     f"the network has ended by a mistake of this program ({error!r}); "
-                    "training goes on alone"
+                    "training continues alone"
                 ),
                 True,
             )
@@ -215,7 +215,8 @@ class RemoteNetwork(Network):
                 await stack.enter_async_context(await control.serve(self._home, self._answer))
             except (OSError, UserError) as error:
                 self._say(
-                    f"this node cannot be asked for its status: {error}; all else works", True
+                    f"this node cannot be asked for its status: {error}; everything else works",
+                    True,
                 )
             while True:
                 await self._live()

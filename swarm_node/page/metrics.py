@@ -62,7 +62,7 @@ def _of_events(node: NodeWatch, sight: Sight) -> Iterator[Metric]:
         yield CounterMetricFamily(f"swarm_node_{name}", text, value=node.totals[name])
     yield _counted("phase_seconds", "Wall clock by phase of a round", "phase", node.seconds)
     reasons = _summed(node.skipped, sight.reason)
-    yield _counted("skipped_groups", "Questions and groups left out, by reason", "reason", reasons)
+    yield _counted("skipped_groups", "Questions and groups skipped, by reason", "reason", reasons)
     if not node.last:
         return
     figures = {**node.last["step"], **node.last}

@@ -227,8 +227,8 @@ def parse(
     loose += words
     if len(loose) > bool(first):
         extra = printable(loose[bool(first)], 60)
-        takes = f"beside flags it takes only {first}" if first else "it takes only flags"
-        raise UserError(f"{extra!r} is no flag of {command}: {takes}; see {command} --help")
+        takes = f"apart from flags it takes only {first}" if first else "it takes only flags"
+        raise UserError(f"{extra!r} is not a flag of {command}: {takes}; see {command} --help")
     return next(iter(loose), ""), found
 
 
@@ -259,7 +259,7 @@ def find_flag(
             near = negated(near)
         advice = f"did you mean {near}?" if near else f"see {command} --help-all"
         if first not in ("", CONFIG_FILE):
-            advice += f"; {first} that begins with a dash stands behind {END_OF_FLAGS}"
+            advice += f"; {first} that begins with a dash must come after {END_OF_FLAGS}"
         raise UserError(f"{command} has no option {printable(name, 60)}; {advice}")
     return found
 
@@ -337,12 +337,10 @@ def _value(option: Option, says: bool, name: str, given: list[str]) -> Any:
     if option.is_list:
         # The flag alone empties a list that is not empty by itself
         if not any(given) and not option.about.default:
-            raise UserError(
-                f"{name} needs a value behind it; a variable of your shell may be empty"
-            )
+            raise UserError(f"{name} needs a value after it; a variable of your shell may be empty")
         return given
     if not given and not option.alone:
-        raise UserError(f"{name} needs a value behind it; a variable of your shell may be empty")
+        raise UserError(f"{name} needs a value after it; a variable of your shell may be empty")
     return _read(option, (given or [option.alone])[0])
 
 
@@ -446,7 +444,7 @@ def _variables(kind: type[BaseModel], environment: Mapping[str, str]) -> dict[st
                 advice = (
                     f"did you mean {_variable(near)}?" if near else "see swarm-node run --help-all"
                 )
-                raise UserError(f"{name} is no option; {advice}")
+                raise UserError(f"{name} is not an option; {advice}")
             strange.append(name)
         elif text.startswith(OTHERS) and "." not in key:
             strange.append(name)
@@ -454,7 +452,8 @@ def _variables(kind: type[BaseModel], environment: Mapping[str, str]) -> dict[st
             found[key] = _read(options(kind).get(key), text)
     if strange:
         trouble = (
-            f"{', '.join(strange)}: no option is called so, left alone; correct it, unless it is "
+            f"{', '.join(strange)}: no option has this name, so it is ignored; correct it, "
+            "unless it is "
             "for another program"
         )
         print(f"swarm-node: warning: {printable(trouble, 400)}", file=sys.stderr)

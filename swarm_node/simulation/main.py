@@ -128,7 +128,7 @@ def simulate(
     except OSError as error:
         where = error.filename or folder.path
         raise UserError(
-            f"{where}: {reason_of(error)}; finished cells are kept, go on with --resume"
+            f"{where}: {reason_of(error)}; finished cells are kept, continue with --resume"
         ) from error
 
 
@@ -183,7 +183,8 @@ def _run(
         done = total - len(todo) + len(records)
         telemetry.emit(
             events.Notice(
-                f"interrupted: {done} of {total} cells are finished and kept; go on with --resume"
+                f"interrupted: {done} of {total} cells are finished and kept; continue with "
+                "--resume"
             )
         )
         raise
@@ -194,7 +195,7 @@ def _run(
         passing = all(failure.passing for _, failure in failed)
         trouble = (
             f"{len(failed)} of {total} cells failed, the first ({cell}): {first.error}; "
-            f"details in {folder.log(cell)}, go on with --resume"
+            f"details in {folder.log(cell)}, continue with --resume"
         )
         raise (TemporaryError if passing else UserError)(trouble)
     return records

@@ -55,7 +55,7 @@ def figures_of(folder: Path, out: Path | None) -> list[Path]:
     cannot be written.
     """
     if not folder.is_dir():
-        raise UserError(f"{folder} is no folder: name the report folder of a simulation")
+        raise UserError(f"{folder} is not a folder: name the report folder of a simulation")
     if not _is_simulation(folder):
         raise UserError(f"{folder} holds no simulation: swarm-node page shows a node")
     report = report_of(folder)
@@ -90,12 +90,12 @@ def report_of(folder: Path) -> Report:
         return parse_typed(read_whole(folder / "report.json", MAX_REPORT_BYTES), Report)
     except FileNotFoundError:
         raise UserError(
-            f"{folder} has no report.json yet: its simulation is not finished; go on with it by "
+            f"{folder} has no report.json yet: its simulation is not finished; continue it with "
             "swarm-node simulate --resume"
         ) from None
     except (OSError, ValueError) as error:  # every error of msgspec is a ValueError
         raise UserError(
-            f"{folder / 'report.json'} is no report: {error}; it is damaged, run the simulation "
+            f"{folder / 'report.json'} is not a report: {error}; it is damaged, run the simulation "
             "again"
         ) from error
 

@@ -78,8 +78,8 @@ def follow_card(config: Config, say: Callable[[str], None], keep: bool) -> Confi
                 signers = f"{card.threshold} of {len(card.signers)} signers"
                 say(
                     f"this node now trusts network {network_of(card)} ({signers}), because this is "
-                    "the first manifest that it sees; to be sure that it is the right one, compare "
-                    "the id with that which you have from people, by --manifest-network ID"
+                    "the first manifest that it sees; to be sure that it is the right one, "
+                    "give the id that people told you with --manifest-network ID"
                 )
         except UserError as error:
             if card is None:

@@ -236,7 +236,7 @@ class Keeper:
             self._lists_seen = None
             if before is not None:
                 self._allow(Access())
-                self._say(f"network: {ACCESS_FILE} is gone: nobody is blocked", False)
+                self._say(f"network: {ACCESS_FILE} was removed: nobody is blocked", False)
             return
         self._lists_seen = status.st_mtime_ns, status.st_size
         if self._lists_seen == before:
@@ -246,7 +246,7 @@ class Keeper:
                 raise ValueError(f"larger than {MAX_LISTS_BYTES} bytes")
             self._allow(parse(read_plain(path, MAX_LISTS_BYTES).decode()))
         except (OSError, ValueError) as error:
-            self._say(f"network: {path}: {error}; what it said before goes on", False)
+            self._say(f"network: {path}: {error}; what it said before still counts", False)
         else:
             self._say(f"network: {ACCESS_FILE} was read", False)
 

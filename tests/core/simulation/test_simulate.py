@@ -164,7 +164,7 @@ def test_resuming_a_finished_run_runs_nothing_and_gives_the_same_report(configur
 def test_resume_of_nothing_is_a_mistake_and_of_a_report_adds_more_seeds_and_arms(configure, run):
     config = configure(resume=True, arms=("8/0",), seeds=1)
     config.out.mkdir()
-    with pytest.raises(UserError, match="holds no simulation to go on with"):
+    with pytest.raises(UserError, match="holds no simulation to continue"):
         run(config)
     run(configure(arms=("8/0",), seeds=1))
     path = run(configure(resume=True, arms=("8/0", "4/4"), seeds=2))
@@ -219,7 +219,7 @@ def test_a_folder_of_somebody_elses_files_is_left_alone(configure, run, flag):
     config.out.mkdir()
     (config.out / "report.json").write_text("{}")
     (config.out / "manifest.json").write_text('{"kind": "node"}')
-    with pytest.raises(UserError, match="no simulation report: choose another --out"):
+    with pytest.raises(UserError, match="not a simulation report: choose another --out"):
         run(config)
     assert (config.out / "report.json").read_text() == "{}"
 

@@ -93,7 +93,7 @@ def test_the_first_card_is_trusted_aloud_and_kept_and_the_next_start_needs_no_fl
     assert looked.config.swarm == SWARM and not home.exists()
     first = Tried(home, "--manifest", file, "--peers", f"{DOOR[:-52]}{KEYS[5].peer_id}")
     assert (
-        f"trusting network {NETWORK}, 2 of 3 signers" in first.lines[0]
+        f"trusts network {NETWORK} (2 of 3 signers)" in first.lines[0]
         and "manifest 2 of friends" in first.lines[1]
     )
     assert first.config.swarm == SWARM and first.config.environment.tasks == (TASK,)
@@ -183,7 +183,7 @@ def test_a_node_is_narrower_than_its_card_and_never_wider(tmp_path: Path) -> Non
         tmp_path / "c", "--manifest", small, "--environment.tasks", "gcd/easy"
     )
     some = Tried(tmp_path / "c", "--manifest", small, "--environment.tasks", "gcd/easy", TASK)
-    assert some.config.environment.tasks == (TASK,) and "left out: gcd/easy" in some.lines[-1]
+    assert some.config.environment.tasks == (TASK,) and "does not have: gcd/easy" in some.lines[-1]
     assert Tried(tmp_path / "d", "--manifest", small, "--swarm", "mine").config.swarm.startswith(
         "friends."
     )

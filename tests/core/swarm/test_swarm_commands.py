@@ -62,6 +62,6 @@ def test_a_card_is_made_signed_changed_and_never_taken_back(tmp_path, monkeypatc
     said("sign", "a", "--key", "cem")
     assert said("verify", "a", "--after", "old") == "a: too few signers of the manifest before"
     said("sign", "a", "--key", "bob")
-    assert "it ends soon" in said("verify", "a", "--after", "old")
+    assert "this manifest ends soon" in said("verify", "a", "--after", "old")
     assert said("verify", "old", "--after", "a") == "old: older than the manifest known here"
     assert said("verify", "a", "--network", "b" * 26) == "a: of another network"
