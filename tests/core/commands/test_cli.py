@@ -162,3 +162,20 @@ assert all(map(entry_of, CORE))
 sys.exit("importlib.metadata" in sys.modules)
 """
     assert python("-c", program).returncode == 0
+
+
+def test_torch_may_grow_its_memory_of_a_card_unless_the_user_says_otherwise(monkeypatch) -> None:
+    for name in cli.ALLOCATOR:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(release="6.1.0-amd64"))
+    cli.settle_allocator()
+    assert os.environ.pop("PYTORCH_ALLOC_CONF") == "expandable_segments:True"
+    for name in cli.ALLOCATOR:
+        with monkeypatch.context() as own:
+            own.setenv(name, "max_split_size_mb:128")
+            cli.settle_allocator()
+            assert {key for key in cli.ALLOCATOR if key in os.environ} == {name}
+            assert os.environ[name] == "max_split_size_mb:128"
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(release="5.15-microsoft-standard"))
+    cli.settle_allocator()
+    assert "PYTORCH_ALLOC_CONF" not in os.environ
