@@ -3,8 +3,8 @@ does.
 
 `python -m tests.pretend` runs generation, training and a resume on it, and prints what became of
 each as JSON. With `--without-float64` the device refuses float64, as Apple's do, and what
-could use it is run. Tensors on it are torch's FakeTensors: they have shape, type and device. Numbers that
-the host reads from them are made up, and the reads are counted.
+could use it is run. Tensors on it are torch's FakeTensors: they have shape, type and device.
+Numbers that the host reads from them are made up, and the reads are counted.
 
 The function of torch that makes a device with a name is private: only `make_device` uses it. torch
 2.9 to 2.13 have it. Without it, `torch.utils.rename_privateuse1_backend` and a module of that name

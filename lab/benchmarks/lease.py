@@ -1,25 +1,27 @@
 """The day a card is lent: what to ask of it, in the order of worth, in ten minutes.
 
-    python -m lab.benchmarks.lease pack               # here, before: wheels and the model, in pieces
-    python -m lab.benchmarks.lease take .lease/1      # there, once for each piece
+    python -m lab.benchmarks.lease pack               # here, before: wheels and the model
+    python -m lab.benchmarks.lease take .lease/1      # there, once for each folder
     python -m lab.benchmarks.lease run --out FOLDER   # there
-    python -m lab.benchmarks.lease page FOLDER        # here, afterwards: docs/results/on_a_card.md
+    python -m lab.benchmarks.lease page FOLDER        # here, afterwards: results/on_a_card.md
 
 The other machine has a card, torch, transformers, peft and no network, and what is sent to it at a
 time is small. So `pack` gets the wheels that are missing there and the file of the pre-trained
-model, and lays them into folders of at most so many megabytes. `take` puts the content of one aside
-where the next sending does not remove it. `run` joins the pieces, makes the model and does the parts.
+model, and lays them in pieces into folders of at most so many megabytes. `take` puts the content
+of one aside where the next sending does not remove it. `run` joins the pieces, makes the model and
+does the parts.
 
 Each part is a command in a process of its own with a limit of its own. After each, `run` prints a
-line of JSON and appends it to FOLDER/lease.jsonl, so that what was done stays when the lease ends. A
-part that fails or is late does not stop the others. Without a card all parts run on a CPU with tiny
-sizes: a trial of this script, whose figures mean nothing.
+line of JSON and appends it to FOLDER/lease.jsonl, so that what was done stays when the lease ends.
+A part that fails or is late does not stop the others. Without a card all parts run on a CPU with
+tiny sizes: a trial of this script, whose figures mean nothing.
 
-reasoning-gym comes without pycosat, which has to be compiled: the one data set that needs it is left
-out.
+reasoning-gym comes without pycosat, which has to be compiled: the one data set that needs it is
+left out.
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -41,6 +43,7 @@ from swarm_node.common.wheels import member
 from swarm_node.policy import named
 
 SECONDS = 560.0  # for all parts
+SLOWER = 10  # times as long as on a card a part may take in a trial on a busy CPU
 LITTLE = 15.0  # seconds under which no part begins
 PIECE = 32  # megabytes that are sent at a time, beside the checkout
 FOLDER = command.ROOT / ".lease"
@@ -219,7 +222,9 @@ def run(
         elif left < LITTLE:
             made = {"status": "no time left", "result": ""}
         else:
-            made = done([sys.executable, *words], min(left, part.seconds * (1 if card else 5)), variables)
+            made = done(
+                [sys.executable, *words], min(left, part.seconds * (1 if card else 5)), variables
+            )
         found = {"part": name, **made, "seconds": round(time.monotonic() - began, 1)}
         with (out / FILE).open("a") as file:
             file.write(json.dumps(found) + "\n")
@@ -259,10 +264,8 @@ def done(line: Sequence[str], seconds: float, variables: Mapping[str, str]) -> d
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
     """Ends a process with those that it started."""
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
     process.wait()
 
 
@@ -278,7 +281,8 @@ def page(results: Sequence[Mapping[str, Any]]) -> str:
     rows = []
     for name, part in PARTS.items():
         made = latest.get(name, {}) if on_card else {}
-        rows.append([part.question, made.get("status", "never run"), f"{made.get('seconds', 0):.0f}"])
+        seconds = f"{made['seconds']:.0f}" if made else ""
+        rows.append([part.question, made.get("status", "never run"), seconds])
     figures = [
         f"## {PARTS[name].question.capitalize()}\n\n```json\n{_shown(latest[name])}\n```"
         for name in PARTS

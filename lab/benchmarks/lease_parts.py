@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,7 @@ from torch.profiler import ProfilerActivity, profile
 from lab.benchmarks import command, common
 from lab.benchmarks.shapes import shapes
 from swarm_node.common.cards import cards
-from swarm_node.generation import block as blocks
-from swarm_node.generation.block import Drawing, Graphs, Slots, block
+from swarm_node.generation.block import Drawing, Graphs, Slots, _Recorded, block
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.generation.pacing import Astray
 from swarm_node.node.learner import build_trainer
@@ -348,7 +348,9 @@ def shaped(name: str, *, lora: bool, quick: bool, layers: int = 0) -> tuple[Poli
         for module_name, weight in made.named_parameters():
             if "lora_" not in module_name:
                 weight.data = weight.data.to(weights_dtype(config.model, DEVICE))
-    policy = Policy(made.to(DEVICE), common.tokenizer(), DEVICE, autocast_dtype(config.model, DEVICE))
+    policy = Policy(
+        made.to(DEVICE), common.tokenizer(), DEVICE, autocast_dtype(config.model, DEVICE)
+    )
     return policy, config
 
 
@@ -377,7 +379,10 @@ def fitting(fit: Fit, quick: bool) -> Figures:
         torch.cuda.set_per_process_memory_fraction(min(1.0, fit.gib * GIB / total))
     policy, config = shaped(fit.model, lora=fit.lora, quick=quick)
     plan = memory_plan.plan_of(config, shapes()[fit.model], fit.gib * GIB)
-    policy.checkpointing, policy.concurrent_tokens = plan.choice.checkpointing, plan.choice.concurrent
+    policy.checkpointing, policy.concurrent_tokens = (
+        plan.choice.checkpointing,
+        plan.choice.concurrent,
+    )
     chosen = {"token_budget": plan.choice.budget}
     config = config.model_copy(update={"training": config.training.model_copy(update=chosen)})
     found: Figures = {"planned_gib": plan.total / GIB, "fits": plan.fits}
@@ -475,32 +480,36 @@ def step(quick: bool) -> Figures:
     72 rows.
     """
     policy, config = shaped(HALF_B, lora=False, quick=quick)
-    steps, found = 4 if quick else 64, Figures()
-    for questions in (1, 2) if quick else (8, 9, 16):
-        decoder, drawing, at = decoding(policy, questions, 2 * steps + 8)
-        rows = questions * common.GROUP_SIZE
-        works = {"plain": block, **({"replayed": Graphs()} if CUDA else {})}
-        figures: Figures = {}
-        for name, work in works.items():
-            waited(lambda w=work: w(decoder, drawing, uniform(2, rows), at))  # loads and records
-            seconds = waited(lambda w=work: w(decoder, drawing, uniform(steps, rows), at))
-            figures[f"{name}_ms_a_step"] = 1000 * seconds / steps
-        figures["one_step"] = kernels(lambda: block(decoder, drawing, uniform(1, rows), at))
-        found[f"{rows} rows"] = figures
-    if CUDA:
-        found["recording_ms"] = 1000 * waited(lambda: blocks._Recorded(decoder, drawing, uniform(1, rows)[0], at))
-        found["empty_cache_ms"] = 1000 * waited(torch.cuda.empty_cache)
-    del decoder
+    found: Figures = {
+        f"{questions * common.GROUP_SIZE} rows": of_steps(policy, questions, 4 if quick else 64)
+        for questions in ((1, 2) if quick else (8, 9, 16))
+    }
     gc.collect()
     generator, trainer = BatchGenerator(policy, config.generation), build_trainer(config, policy)
     prompts = common.prompts([60] * config.round.questions)
-    groups = [
-        common.scored(*pair)
-        for pair in zip(prompts, generator.generate(prompts, common.GROUP_SIZE, "s"), strict=True)
-    ]
+    written = generator.generate(prompts, common.GROUP_SIZE, "s")
+    groups = [common.scored(*pair) for pair in zip(prompts, written, strict=True)]
     with torch.enable_grad():
         trainer.update(groups)
         found["update"] = kernels(lambda: trainer.update(groups))
+    return found
+
+
+def of_steps(policy: Policy, questions: int, steps: int) -> Figures:
+    """Milliseconds of a decode step, plain and replayed; what one does; what a recording takes."""
+    decoder, drawing, at = decoding(policy, questions, 2 * steps + 8)
+    rows, found = questions * common.GROUP_SIZE, Figures()
+    works: dict[str, Any] = {"plain": block, **({"replayed": Graphs()} if CUDA else {})}
+    for name, work in works.items():
+        loads = partial(work, decoder, drawing, uniform(2, rows), at)
+        waited(loads)  # and records
+        seconds = waited(partial(work, decoder, drawing, uniform(steps, rows), at))
+        found[f"{name}_ms_a_step"] = 1000 * seconds / steps
+    found["one_step"] = kernels(partial(block, decoder, drawing, uniform(1, rows), at))
+    if CUDA:
+        one = uniform(1, rows)[0]
+        found["recording_ms"] = 1000 * waited(partial(_Recorded, decoder, drawing, one, at))
+        found["empty_cache_ms"] = 1000 * waited(torch.cuda.empty_cache)
     return found
 
 
@@ -542,7 +551,9 @@ PARTS: dict[str, Part] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m lab.benchmarks.lease_parts", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m lab.benchmarks.lease_parts", description=__doc__
+    )
     parser.add_argument("part", choices=PARTS)
     command.add_quick(parser)
     arguments = parser.parse_args()

@@ -28,9 +28,7 @@ class Pace:
         """Completions to prompts of this mean length; at least one."""
         fitting = self._fitting / (prompt_tokens + self._longest)
         if self._max_tokens:
-            fitting = min(
-                fitting, SLACK * self._max_tokens / (prompt_tokens + self._completion)
-            )
+            fitting = min(fitting, SLACK * self._max_tokens / (prompt_tokens + self._completion))
         return max(1, int(min(fitting + ROUNDING, 2**31)))
 
     def ran_out(self, completions: int, prompt_tokens: float) -> None:

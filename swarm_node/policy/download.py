@@ -36,9 +36,7 @@ def announce(name: str, revision: str) -> None:
         )
     except Exception:  # noqa: BLE001  each library underneath raises types of its own
         return
-    sizes = [
-        file.size or 0 for file in about.siblings or () if fnmatch(file.rfilename, WEIGHTS)
-    ]
+    sizes = [file.size or 0 for file in about.siblings or () if fnmatch(file.rfilename, WEIGHTS)]
     if sum(sizes) > SAID_FROM:
         named.say(f"getting {name} from the hub: {sum(sizes) / 1e9:.1f} GB")
 

@@ -6,9 +6,11 @@ import re
 import subprocess
 from importlib.metadata import EntryPoint, version
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from swarm_node.commands import cli
 from swarm_node.commands.cli import dispatch
 from swarm_node.commands.table import entries
 from swarm_node.common import plugins

@@ -1,5 +1,5 @@
-"""Cards are found by the driver's own program or files, and a card that torch cannot use is told with
-a remedy that is right for this build, this driver and this card.
+"""Cards are found by the driver's own program or files, and a card that torch cannot use is told
+with a remedy that is right for this build, this driver and this card.
 """
 
 import re

@@ -75,7 +75,7 @@ def test_a_card_that_was_asked_for_and_cannot_be_used_gets_the_same_remedy(monke
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.version, "cuda", None)
     monkeypatch.setattr(hardware, "cards", lambda: [Card("RTX 3060", "580.65", 8.6)])
-    with pytest.raises(UserError, match="'cuda' cannot be used.* pip install .*whl/cu130"):
+    with pytest.raises(UserError, match=r"'cuda' cannot be used.* pip install .*whl/cu130"):
         choose_device("cuda")
 
 
