@@ -115,7 +115,7 @@ class Policy:
         except Damaged as error:
             raise UserError(
                 "the chat template takes no system turn, or not model.template_arguments: "
-                f"{error}; leave out what it does not take"
+                f"{error}; remove what it does not take"
             ) from error
         self.frame = frame
         self.__dict__.pop("_around", None)

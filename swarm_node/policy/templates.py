@@ -99,7 +99,7 @@ def render(template: str, turns: Sequence[Mapping[str, Any]], values: Mapping[st
     except (TypeError, ValueError) as error:  # a value that JSON cannot hold
         raise TemplateFailed(f"fails: {printable(str(error), 100)}") from error
     if len(text) > most:
-        raise TemplateFailed(f"writes more than {EXTRA_CHARS} characters beside its turns")
+        raise TemplateFailed(f"writes more than {EXTRA_CHARS} characters in addition to its turns")
     return text
 
 
