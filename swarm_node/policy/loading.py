@@ -58,7 +58,8 @@ def load_policy(config: ModelConfig, resume: Path | None = None, precision: Use 
     its weights, or adapters, from. `precision` puts another precision into the model, but not into
     its adapters. Raises Damaged if the checkpoint cannot be loaded, UserError if the model cannot.
     """
-    config = config.model_copy(update={"name": named.source(config.name)})
+    began = named.source(config.name, earlier=resume is not None)
+    config = config.model_copy(update={"name": began})
     device = choose_device(config.device)
     # Its copy of the base is freed, and each round merges adapters into a new one
     if config.lora_rank:
