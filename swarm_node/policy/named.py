@@ -377,8 +377,9 @@ def _snapshot(known: OfHub, tell: Tell) -> Path:
                 allow_patterns=WANTED,
                 local_files_only=bool(offline),
             )
-    except Exception as error:  # each library underneath raises types of its own
-        raise UserError(f"{known.repository}: {offline or first_line(error)}") from error
+    except Exception as error:  # noqa: BLE001  (each library underneath raises types of its own)
+        silent = ConnectionError(offline) if offline and offline != FORBIDDEN else error
+        raise UserError(f"{known.repository}: {offline or first_line(error)}") from silent
     if not is_whole(Path(found)):
         raise UserError(f"{known.repository} is not whole in the hub's cache")
     return Path(found).absolute()
