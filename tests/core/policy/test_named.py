@@ -4,6 +4,7 @@ left.
 
 import errno
 import hashlib
+import json
 import os
 import signal
 import struct
@@ -279,3 +280,26 @@ def test_the_real_package_becomes_a_model_that_answers(monkeypatch) -> None:
     )
     shown = policy.tokenizer.decode(chat["input_ids"] if hasattr(chat, "keys") else chat)
     assert shown.endswith("<|im_start|>user\n12<|im_end|>\n<|im_start|>assistant\n")
+
+
+@pytest.mark.slow
+def test_adapters_of_a_model_of_ours_are_loaded_though_its_folder_has_moved(tmp_path) -> None:
+    """As those of a home that was made by another installation."""
+    from swarm_node.policy.loading import load_policy
+
+    policy = load_policy(ModelConfig(name="rare_small", device="cpu", lora_rank=2))
+    for weight in policy.model.parameters():
+        if weight.requires_grad:
+            weight.data.normal_()
+    folder = tmp_path / "00000003"
+    policy.save(folder)
+    told = json.loads((folder / "adapter_config.json").read_text())
+    told["base_model_name_or_path"] = str(tmp_path / "moved" / "rare_small")
+    (folder / "adapter_config.json").write_text(json.dumps(told))
+    kept = {"model": {"name": "rare_small"}}
+    state = {"format": 1, "rounds": 3, "optimizer_steps": 3, "extra": kept}
+    (folder / "state.json").write_text(json.dumps(state))
+    loaded = load_policy(ModelConfig(name=str(folder), device="cpu"))
+    asked = loaded.tokenizer("6 * 7 =", return_tensors="pt")["input_ids"]
+    expected = policy.model(input_ids=asked).logits
+    assert bool(expected.isclose(loaded.model(input_ids=asked).logits, atol=1e-5).all())
