@@ -19,17 +19,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from swarm_node.extensions.page.settings import PageConfig
-from swarm_node.extensions.simulation import events as simulated
-from swarm_node.extensions.simulation.plot_command import PlotConfig
-from swarm_node.extensions.simulation.report import (
-    ArmCost,
-    ArmSummary,
-    AttackSummary,
-    HeldOut,
-    Report,
-)
-from swarm_node.extensions.simulation.settings import SimulationConfig
+from swarm_node.page.settings import PageConfig
 from swarm_node.rollouts.groups import METRICS, Overlap, RoundReport, StepReport
 from swarm_node.settings import (
     BootstrapConfig,
@@ -40,7 +30,16 @@ from swarm_node.settings import (
 )
 from swarm_node.settings.secret import Secret
 from swarm_node.settings.sections import PlugIn
-from swarm_node.telemetry import events
+from swarm_node.simulation.plot_command import PlotConfig
+from swarm_node.simulation.report import (
+    ArmCost,
+    ArmSummary,
+    AttackSummary,
+    HeldOut,
+    Report,
+)
+from swarm_node.simulation.settings import SimulationConfig
+from swarm_node.telemetry import events, simulated
 
 HERE = Path(__file__).parent
 COMMANDS: Mapping[str, type[BaseModel]] = {

@@ -28,7 +28,7 @@ PARTS = {
     "memory plans against truth, 0.5 to 3 B": "-m lab.benchmarks.memory_plan --trace --gpu --json",
     "generation beside HF, with CUDA graphs": "-m lab.benchmarks.generation --gpu --json",
     "updates and rounds beside TRL": "-m lab.benchmarks.real --gpu --json",
-    VLLM: "-m pytest -n 0 -q tests/extensions/vllm",
+    VLLM: "-m pytest -n 0 -q tests/core/generation/test_vllm_generator.py",
     "SAPO of Qwen2.5-0.5B's shape": "-m lab.studies.sapo_on_a_card --rounds 2",
     "image with CUDA": "docker run --rm --gpus all swarm-node:cuda run --max-rounds 2",
 }

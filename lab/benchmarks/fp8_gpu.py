@@ -19,11 +19,11 @@ import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from lab.benchmarks import command, common
-from swarm_node.extensions.fp8 import kernels
-from swarm_node.extensions.fp8.linear import Fp8Linear, swap_linears
-from swarm_node.extensions.fp8.quantise import Quantised, quantise
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.policy.batch import build_tree, unrecorded
+from swarm_node.policy.fp8 import kernels
+from swarm_node.policy.fp8.linear import Fp8Linear, swap_linears
+from swarm_node.policy.fp8.quantise import Quantised, quantise
 from swarm_node.policy.log_probs import log_probs_of
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup

@@ -14,10 +14,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from swarm_node.commands.command import Command
-from swarm_node.commands.home import load_identity, owned
+from swarm_node.common.command import Command
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.linux import OWN
+from swarm_node.home.folder import load_identity, owned
 from swarm_node.network.process import control
 from swarm_node.network.process.confined import confine
 from swarm_node.network.process.control import socket_path

@@ -6,8 +6,8 @@ import textwrap
 from contextlib import closing
 from typing import Any
 
-from swarm_node.commands.asks import going_on
-from swarm_node.commands.command import Command
+from swarm_node.common.command import Command
+from swarm_node.home.asks import going_on
 from swarm_node.node.defaults import resolved
 from swarm_node.policy.named import say
 from swarm_node.scoring import sandbox

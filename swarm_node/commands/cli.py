@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from swarm_node.commands.command import Entry
+    from swarm_node.common.command import Entry
 
 USAGE = "usage: swarm-node [COMMAND|run] [arguments] | COMMAND --help[-all] | --version"
 HELP = "swarm-node COMMAND --help: its most used options; --help-all: all"
@@ -150,13 +150,13 @@ def saying(text: str) -> "Iterator[None]":
 
 def usage() -> str:
     """All commands, by what a user wants to do; a group in one line."""
-    from swarm_node.commands.command import Purpose
-    from swarm_node.commands.table import GROUPS, entries, group
+    from swarm_node.commands.table import COMMANDS, GROUPS, group
+    from swarm_node.common.command import Purpose
 
     lines: dict[str, str] = {}  # by command or group
     for purpose in Purpose:
         lines[purpose.value] = f"{purpose.value}:"
-        for name, entry in entries().items():
+        for name, entry in COMMANDS.items():
             first, space, _ = name.partition(" ")
             if entry.purpose is purpose and space:
                 members = "|".join(each.partition(" ")[2] for each in group(first))

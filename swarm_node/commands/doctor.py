@@ -16,13 +16,13 @@ from typing import Any
 
 from protocol.identity import Identity
 from protocol.messages import PeerId, Round
-from swarm_node.commands.asks import going_on
 from swarm_node.commands.bundle import write_bundle
 from swarm_node.commands.check import examine
-from swarm_node.commands.command import Command
-from swarm_node.commands.home import in_use, load_identity
 from swarm_node.commands.status import SENSELESS, alone, strange
+from swarm_node.common.command import Command
 from swarm_node.common.errors import Finding, Level, UserError, printable, reason_of
+from swarm_node.home.asks import going_on
+from swarm_node.home.folder import in_use, load_identity
 from swarm_node.network import confinement
 from swarm_node.network.process import control
 from swarm_node.network.process.runner import BootstrapNode

@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.table import Table
 
 from protocol.messages import Question
-from swarm_node.commands.asks import going_on
-from swarm_node.commands.command import Command
+from swarm_node.common.command import Command
 from swarm_node.common.console import Terminal
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.loading import quickly
 from swarm_node.environments.kinds import AskingEnvironment, held_out
 from swarm_node.environments.registry import by_kind, right_answer, with_environment
+from swarm_node.home.asks import going_on
 from swarm_node.node.defaults import model_of, newest, suited
 from swarm_node.policy.named import check_model, say
 from swarm_node.settings import (

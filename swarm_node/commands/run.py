@@ -15,13 +15,13 @@ from typing import Any
 
 from rich.console import Console
 
-from swarm_node.commands.asks import asked_by, going_on, keep
-from swarm_node.commands.command import Command
-from swarm_node.commands.home import load_identity, owned
 from swarm_node.common import interrupts
+from swarm_node.common.command import Command
 from swarm_node.common.console import Terminal
 from swarm_node.common.loading import quickly
 from swarm_node.environments.registry import build_environment, by_kind
+from swarm_node.home.asks import asked_by, going_on, keep
+from swarm_node.home.folder import load_identity, owned
 from swarm_node.network.client import build_network
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.node.defaults import resolved

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from swarm_node.commands.command import Command
-from swarm_node.commands.home import in_use
 from swarm_node.common import plugins
+from swarm_node.common.command import Command
 from swarm_node.common.errors import UserError, printable, reason_of
 from swarm_node.common.files import open_to_write
+from swarm_node.home.folder import in_use
 from swarm_node.network.process import control
 from swarm_node.settings import AskConfig, StatusConfig
 from swarm_node.settings.command_line import from_command_line

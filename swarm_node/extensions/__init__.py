@@ -1,3 +1,1 @@
-"""What a node can do without. Each folder registers itself in pyproject.toml, and can be deleted:
-the core names none of them.
-"""
+"""Names of 0.1 that scripts of users import: each module here names where it has gone."""

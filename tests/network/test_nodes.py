@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lab.studies.guests import address, reports
-from swarm_node.commands.home import load_identity
+from swarm_node.home.folder import load_identity
 from swarm_node.network.process import control
 from tests.commands import ENDS_SECONDS, command, ended, started
 from tests.network.members import black_hole

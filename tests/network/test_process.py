@@ -18,7 +18,7 @@ import pytest
 
 from protocol import codec, limits, wire
 from protocol.identity import Identity
-from swarm_node.commands.home import load_or_create
+from swarm_node.home.folder import load_or_create
 from swarm_node.network.backend import Caller, Handler
 from swarm_node.network.process.keeper import load_memory
 from swarm_node.network.process.runner import DIAL_SECONDS

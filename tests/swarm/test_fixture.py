@@ -23,10 +23,10 @@ from protocol import card as cards
 from protocol.card import Card, Refusal, digest, network_of
 from protocol.identity import Identity
 from protocol.member import judge
+from swarm_node.environments.basics.source import version as basics_version
 from swarm_node.environments.reasoning_gym.catalogue import VERSION
-from swarm_node.extensions.basics.source import version as basics_version
-from swarm_node.extensions.invite.code import decode
 from swarm_node.network.process.keeper import load_cards
+from swarm_node.swarm.code import decode
 from tests import preloaded
 from tests.commands import ENDS_SECONDS, ended
 from tests.earlier import DATA, SHORT

@@ -1,3 +1,1 @@
-"""Temporal Clue: deduction puzzles (who, with what, where, when, why), generated or from a file of
-published ones.
-"""
+"""Gone to swarm_node.environments.temporal_clue."""

@@ -1,1 +1,1 @@
-"""Lets TRL's GRPOTrainer take part in a swarm, and nodes train on environments written for it."""
+"""Gone to swarm_node.integrations.trl."""

@@ -1,0 +1,3 @@
+"""Temporal Clue: deduction puzzles (who, with what, where, when, why), generated or from a file of
+published ones.
+"""

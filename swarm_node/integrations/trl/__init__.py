@@ -1,0 +1,1 @@
+"""Lets TRL's GRPOTrainer take part in a swarm, and nodes train on environments written for it."""
