@@ -9,9 +9,9 @@ from swarm_node.commands.status import ask
 from swarm_node.common.children import OF_THE_USER
 from swarm_node.common.command import Command
 from swarm_node.common.errors import UserError
-from swarm_node.page.settings import PageConfig
 from swarm_node.page.start import show
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.page import PageConfig
 
 PAGE = """\
 usage: swarm-node page [HOME] [--listen HOST:PORT] [--flags]

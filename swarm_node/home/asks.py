@@ -24,9 +24,12 @@ from swarm_node.common.files import plain, write_bytes
 from swarm_node.common.redaction import HIDDEN
 from swarm_node.home.folder import KEY_FILE, load_identity
 from swarm_node.home.record import Named, Trouble, files_in, note, noted
-from swarm_node.settings import NodeConfig, Section, WithQuestions, of_home, with_sections
-from swarm_node.settings.command_line import read_options
-from swarm_node.settings.options import Option, flatten, options, wrong
+from swarm_node.settings import NodeConfig, WithQuestions, of_home
+from swarm_node.settings.files import read_options
+from swarm_node.settings.mistakes import wrong
+from swarm_node.settings.options import Option, flatten, options
+from swarm_node.settings.plugged import plugged_sections
+from swarm_node.settings.questions import QUESTION_SECTIONS
 from swarm_node.settings.secret import Secret
 
 ASKS_FILE = "asks.toml"
@@ -170,12 +173,12 @@ def asked_by(config: BaseModel) -> dict[str, Any]:
 def is_kept(key: str) -> bool:
     """Whether `keep` notes an option of this key so that a later start of this user finds it."""
     option = _known().get(key)
-    return key in _keys(with_sections(NodeConfig)) and not (option and option.is_a(Secret))
+    return key in _keys(NodeConfig) and not (option and option.is_a(Secret))
 
 
 def keep(home: Path, values: Mapping[str, Any], tell: Tell) -> None:
     """Notes what this home asks: in the home what grants nothing, and the rest outside of it."""
-    known, free = _known(), of_home.may_set(with_sections(NodeConfig))
+    known, free = _known(), of_home.may_set(NodeConfig)
     rows = {key: _shown(key, value) for key, value in values.items()}
     rows = {key: value for key, value in rows.items() if value not in ("", None)}
     content = HEAD + "".join(f"{key} = {_toml(value)}\n" for key, value in rows.items())
@@ -197,7 +200,7 @@ def _asked(home: Path) -> Asked:
     file = home / ASKS_FILE
     if not os.path.lexists(file):
         return Asked()
-    kind, keys = with_sections(NodeConfig), _keys(with_sections(NodeConfig))
+    kind, keys = NodeConfig, _keys(NodeConfig)
     stored = flatten(read_options(file, follow=False))
     stored = {key: value for key, value in stored.items() if key in keys}
     sorted_out = of_home.sorted_out(kind, stored)
@@ -225,18 +228,15 @@ def _identity(home: Path) -> str:
 
 
 def _known() -> Mapping[str, Option]:
-    return options(with_sections(NodeConfig))
+    return options(NodeConfig)
 
 
 def _keys(kind: type[BaseModel]) -> dict[str, str]:
     """The options that say what is asked: their keys in `run`, and in this command, whose section
     `environment` may be its own options.
     """
-    sections = {"environment"}
-    for name, about in with_sections(NodeConfig).model_fields.items():
-        section = about.annotation
-        if isinstance(section, type) and issubclass(section, Section):
-            sections |= {name} if WithQuestions in section.serves else set()
+    plugged = plugged_sections(NodeConfig).items()
+    sections = QUESTION_SECTIONS | {name for name, kind in plugged if WithQuestions in kind.serves}
     found, own = {}, options(kind)
     for key in _known():
         is_asked = key.partition(".")[0] in sections and key != NOT_ASKED

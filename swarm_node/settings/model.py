@@ -1,4 +1,4 @@
-"""The model, how it generates completions, and what it is asked."""
+"""The model, the numbers it computes in, and how it generates completions."""
 
 import re
 from typing import Annotated, ClassVar, Literal
@@ -8,7 +8,6 @@ from pydantic import AfterValidator, Field
 from swarm_node.settings.sections import (
     Count,
     Grants,
-    PlugIn,
     Positive,
     Section,
     Text,
@@ -17,9 +16,6 @@ from swarm_node.settings.sections import (
     json_object,
 )
 
-AnswerForm = Literal[
-    "auto", "whole", "first_line", "tags", "boxed", "hashes", "last_number", "anywhere"
-]
 NO_TEMPLATE = "none"
 
 
@@ -84,6 +80,17 @@ class ModelConfig(Section):
     """
 
 
+class Fp8Config(Section):
+    """FP8 in all linear layers except the output head, by the fastest kernel that works here; a CPU
+    emulates it.
+    """
+
+    precision: Literal["bf16", "fp8", "fp8_rollout"] = "bf16"
+    """bf16: no FP8, as model.dtype says. fp8: block-scaled FP8 in generation and training (Jet-RL).
+    fp8_rollout: FP8 in generation only, for comparison; choose training.objective truncated.
+    """
+
+
 class GenerationConfig(Section):
     """How completions are generated."""
 
@@ -103,46 +110,3 @@ class GenerationConfig(Section):
     """Stop a completion when the exponentially weighted mean of its log-probs falls below this
     (nats per token); 0 turns it off. The published Temporal Clue recipe has -3.0.
     """
-
-
-class EnvironmentConfig(Section):
-    """Where prompts come from, and how completions are scored."""
-
-    from_home: ClassVar[frozenset[str]] = frozenset(
-        {"tasks", "at_once", "scoring", "answer", "shots", "system"}
-    )
-    use: tuple[Annotated[str, PlugIn("environments")], ...] = ()
-    """Environments from outside: names that installed packages register, or FILE:CLASS for a file
-    beside the configuration (my_task:WordReversal). Those that ship need not be named.
-    """
-    tasks: tuple[Text, ...] = ()
-    """Tasks as dataset/config, e.g. chain_sum/easy or temporal_clue/tiny. Empty: the tasks of
-    questions that you bring, such as those of a file, else all tasks of the environments in `use`;
-    if `use` is empty too, the nine tasks of the starters.
-    """
-    at_once: Count = 0
-    """So many of the tasks are asked at a time: the first of the list that do not stand at 0.9 on
-    held-out questions, which needs validation. 0: all. An asynchronous node stays with those it
-    began with.
-    """
-    scoring: Literal["exact", "graded"] = "exact"
-    """exact: reward 1 for a right completion, else 0. graded: with the data set's own partial
-    credit.
-    """
-    answer: AnswerForm = "auto"
-    """Where a completion gives its answer; the prompt says so. auto: as the environment has it,
-    mostly whole. whole: nothing but the answer. The others leave room for more, which is trained on
-    unpaid: first_line, tags (<answer>), boxed (\\boxed{}), hashes (behind ####), last_number, and
-    anywhere, where the task's verifier looks for the answer in all of the text. Thinking (<think>)
-    is no part of an answer, except with whole and first_line, where it makes the answer wrong.
-    """
-    shots: Count = 0
-    """Questions of the same task that stand with their answers before each question; never held-out
-    ones. 0: as many as the task has by itself.
-    """
-    system: Text = ""
-    """What the model is told before every prompt: the system turn of a chat template; for a model
-    without one, a paragraph.
-    """
-    time_limit: Annotated[float, Field(gt=0.0), Grants("more time for a scorer")] = 5.0
-    """Seconds that scoring one group may take. Then it is stopped and the group is skipped."""

@@ -114,7 +114,7 @@ class WithCommas:
 class Section(BaseModel):
     """Base of every group of options."""
 
-    # Configurations that get it, where an extension registers it
+    # Of a section that another package brings: the configurations that it belongs to (`plugged.py`)
     serves: ClassVar[tuple[type["Section"], ...]] = ()
     # The list of those of its own options that a home may set, which `join` writes there
     from_home: ClassVar[frozenset[str]] = frozenset()

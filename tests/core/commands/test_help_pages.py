@@ -8,7 +8,7 @@ import pytest
 from swarm_node.commands.cli import dispatch, usage
 from swarm_node.commands.table import COMMANDS, group, load
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LINES, COLUMNS = 24, 80
 
 

@@ -21,11 +21,11 @@ from swarm_node.network.process.keeper import CARDS_FILE, keep_cards, load_cards
 from swarm_node.network.process.service import free_port
 from swarm_node.network.transport.backends import make_backend
 from swarm_node.settings import BootstrapConfig, NetworkConfig, NodeConfig
+from swarm_node.settings.card import Source
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.swarm.code import Invitation
 from swarm_node.swarm.code import encode as coded
 from swarm_node.swarm.joining import MAX_DOWNLOAD, follow_card
-from swarm_node.swarm.settings import Source
 from tests.cards import CHAIN, DOOR, HOSTILE, KEYS, NETWORK, OLD, SWARM, TODAY, chain
 from tests.commands import ended, killed_in_the_end, started
 from tests.waiting import until

@@ -1,15 +1,14 @@
-"""The section `card` of a node."""
+"""The section `card`: the signed card of a swarm."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
-from swarm_node.settings import BootstrapConfig, NodeConfig
 from swarm_node.settings.secret import Secret
 from swarm_node.settings.sections import Alias, Section, Text
 
 
-class Source(Secret):
+class CardSource(Secret):
     """Where a card is had. A code prints as `***`, since it may let others into a private swarm."""
 
     def _display(self) -> str:
@@ -20,8 +19,7 @@ class Source(Secret):
 class JoiningConfig(Section):
     """The signed card of a swarm, which says its tasks, limits and addresses. The home keeps it."""
 
-    serves: ClassVar[tuple[type[Section], ...]] = (NodeConfig, BootstrapConfig)
-    source: Annotated[Source, Alias("--card")] = Source("")
+    source: Annotated[CardSource, Alias("--card")] = CardSource("")
     """A file, an https:// address, or a code of swarm-node invite. Empty: as the home has it, if it
     has one.
     """
