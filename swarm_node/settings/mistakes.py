@@ -32,9 +32,10 @@ def warn(line: str) -> None:
     sys.stderr.write(f"swarm-node: warning: {line}\n")
 
 
-def in_one_line(told: Iterable[str]) -> str:
+def in_one_line(mistakes: Iterable[str]) -> str:
     """The first of these mistakes, each once."""
-    return "; ".join(list(dict.fromkeys(told))[:MOST])
+    each_once = list(dict.fromkeys(mistakes))
+    return "; ".join(each_once[:MOST])
 
 
 def key_of(problem: Any) -> str:
