@@ -21,7 +21,7 @@ from swarm_node.network.process.keeper import CARDS_FILE, keep_cards, load_cards
 from swarm_node.network.process.service import free_port
 from swarm_node.network.transport.backends import make_backend
 from swarm_node.settings import BootstrapConfig, NetworkConfig, NodeConfig
-from swarm_node.settings.card import Source
+from swarm_node.settings.card import CardSource
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.swarm.code import Invitation
 from swarm_node.swarm.code import encode as coded
@@ -89,7 +89,7 @@ def test_the_first_card_is_trusted_aloud_and_kept_and_the_next_start_needs_no_fl
     home, file = tmp_path / "home", file_of(tmp_path, CHAIN[:2])
     looked = Tried(home, "--card", file, keep=False)
     # Hidden, as a code may let others in
-    assert (str(Source("a.card")), str(Source("swarm:AZ"))) == ("a.card", "***")
+    assert (str(CardSource("a.card")), str(CardSource("swarm:AZ"))) == ("a.card", "***")
     assert looked.config.swarm == SWARM and not home.exists()
     first = Tried(home, "--card", file, "--peers", f"{DOOR[:-52]}{KEYS[5].peer_id}")
     assert (
