@@ -33,7 +33,7 @@ from swarm_node.settings.questions import QUESTION_SECTIONS
 from swarm_node.settings.secret import Secret
 
 ASKS_FILE = "asks.toml"
-HEAD = "# What this home was trained on. swarm-node run wrote this, and goes on with it\n"
+HEAD = "# What this home was trained on. swarm-node run wrote this, and continues with it\n"
 TASKS, USE = "environment.tasks", "environment.use"
 # Beside the sections of questions: how a prompt is framed, and where a completion ends
 FRAMING = ("model.template_arguments", "generation.max_completion_length", "generation.stop")
@@ -98,7 +98,7 @@ class Start:
         for key in missing:
             if trouble := self.asked.unknown[key]:
                 remedy = self._remedy(key, trouble)
-                raise UserError(f"{printable(str(trouble), LONG)}: {remedy} to go on with it")
+                raise UserError(f"{printable(str(trouble), LONG)}: {remedy} to continue with it")
         shown = {key: _base_names(self.asked.shown[key]) for key in missing[:NAMED]}
         flags = " ".join(of_home.as_flag(self.option(key), value) for key, value in shown.items())
         others = self.option(TASKS).flags[0]

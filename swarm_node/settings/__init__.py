@@ -6,10 +6,10 @@ names. `command_line.py` says where values come from, and which are stronger: de
 < variables < flags.
 """
 
-from swarm_node.settings.card import JoiningConfig as JoiningConfig
 from swarm_node.settings.configuration import Configuration as Configuration
 from swarm_node.settings.contribute import ContributeConfig as ContributeConfig
 from swarm_node.settings.limits import LimitsConfig as LimitsConfig
+from swarm_node.settings.manifest import JoiningConfig as JoiningConfig
 from swarm_node.settings.model import NO_TEMPLATE as NO_TEMPLATE
 from swarm_node.settings.model import Fp8Config as Fp8Config
 from swarm_node.settings.model import GenerationConfig as GenerationConfig

@@ -38,7 +38,7 @@ from swarm_node.settings.flags import CONFIG_FILE, flags_and_words, parse
 from swarm_node.settings.help_page import help_page
 from swarm_node.settings.mistakes import in_one_line, key_of, told, warn
 from swarm_node.settings.of_home import read_home, warn_of_home
-from swarm_node.settings.options import flatten, options
+from swarm_node.settings.options import by_present_names, flatten, options
 from swarm_node.settings.plugged import empty_sections
 from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.settings.sources import OptionSource, nested, written
@@ -79,8 +79,8 @@ def from_python(kind: type[C], file: Path | str | None, *values: Mapping[str, An
     """
     file = shipped(Path(file)) if file else None
     stored = flatten(read_options(file)) if file else {}
-    keywords = [OptionSource("flag", flatten(given)) for given in values]
-    given = [OptionSource("file", stored), *keywords]
+    keywords = [OptionSource("flag", by_present_names(kind, flatten(given))) for given in values]
+    given = [OptionSource("file", by_present_names(kind, stored)), *keywords]
     return _combined(kind, [read_home(kind, given), *given], file)
 
 
@@ -99,7 +99,7 @@ def sources_of(
         takes = first.split(".")[-1].upper()
     word, flags = parse(kind, argv, program, takes)
     file = shipped(Path(word)) if word and not first else None
-    stored = flatten(read_options(file)) if file else {}
+    stored = by_present_names(kind, flatten(read_options(file)) if file else {})
     given = [
         OptionSource("file", stored, {key: f"{file}: {key}" for key in stored}),
         read_variables(kind, KINDS, os.environ),

@@ -19,6 +19,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from swarm_node.settings.mistakes import WrongOption, in_one_line, told_to_a_script
+from swarm_node.settings.options import by_present_names
 from swarm_node.settings.plugged import plugged_sections
 from swarm_node.settings.sections import Section
 
@@ -51,6 +52,7 @@ class Configuration(Section):
         """Checks what no field takes, too: a section of a package, or a wrong name."""
         if not isinstance(values, Mapping) or values.keys() <= cls.model_fields.keys():
             return handler(values)
+        values = by_present_names(cls, values)
         others = {name: values[name] for name in values if name not in cls.model_fields}
         whole, problems = dict(values), list[InitErrorDetails]()
         for name, value in others.items():

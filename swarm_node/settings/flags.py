@@ -61,8 +61,8 @@ def parse(
     loose += texts
     if len(loose) > bool(first):
         extra = printable(loose[bool(first)], 60)
-        takes = f"beside flags it takes only {first}" if first else "it takes only flags"
-        raise UserError(f"{extra!r} is no flag of {command}: {takes}; see {command} --help")
+        takes = f"apart from flags it takes only {first}" if first else "it takes only flags"
+        raise UserError(f"{extra!r} is not a flag of {command}: {takes}; see {command} --help")
     return (loose[0] if loose else ""), found
 
 
@@ -70,7 +70,7 @@ def flags_of(kind: type[BaseModel]) -> dict[str, Flag]:
     """Every flag of this configuration, and what it means."""
     found: dict[str, Flag] = {}
     for option in options(kind).values():
-        for name in option.flags:
+        for name in [*option.flags, *option.earlier_flags]:
             found[name] = Flag(option, True)
             if option.is_switch:
                 found[negated(name)] = Flag(option, False)
@@ -87,7 +87,7 @@ def find_flag(known: Mapping[str, Flag], name: str, command: str, first: str = "
     near = _meant(known, name, command)
     advice = f"did you mean {near}?" if near else f"see {command} --help-all"
     if first not in ("", CONFIG_FILE):
-        advice += f"; {first} that begins with a dash stands behind {END_OF_FLAGS}"
+        advice += f"; {first} that begins with a dash must come after {END_OF_FLAGS}"
     raise UserError(f"{command} has no option {printable(name, 60)}; {advice}")
 
 
@@ -160,7 +160,7 @@ def _value(flag: Flag, name: str, values: list[str]) -> Any:
     # The flag alone empties a list that is not empty by itself
     is_missing = not any(values) and not option.about.default if option.is_list else not values
     if is_missing and not option.alone:
-        raise UserError(f"{name} needs a value behind it; a variable of your shell may be empty")
+        raise UserError(f"{name} needs a value after it; a variable of your shell may be empty")
     if option.is_list:
         return values
     return read_value(option, values[0] if values else option.alone)

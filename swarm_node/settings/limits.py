@@ -40,28 +40,29 @@ def _checked(text: str) -> str:
 
 
 class LimitsConfig(Section):
-    """What a node may take of the machine it is a guest of, and when. `swarm-node pause` and
-    `resume` come on top.
+    """How much of this machine the node can use, and when. The commands `swarm-node pause` and
+    `resume` work in addition.
     """
 
     hours: Annotated[str, AfterValidator(_checked), Words()] = ""
-    """Hours of the day, local time, in which it works, such as 22-7 or 9-12,14-18. Else it rests.
-    Empty: all.
+    """Hours of the day, in local time, in which the node works, such as 22-7 or 9-12,14-18. It
+    rests at other times. Empty: it always works.
     """
     battery: Literal["train", "pause"] = "train"
-    """On a laptop that runs on battery: pause stops until it is plugged in."""
+    """What a laptop does when it runs on battery. pause: stop training until it is plugged in."""
     traffic: Count = 0
-    """Megabytes exchanged with others in a calendar month, both ways; beyond it the node trains
-    alone until the next. What keeps connections open is not counted, and ends with them. 0 sets no
-    limit.
+    """Megabytes that the node can exchange with others in a calendar month, sent and received
+    together. Once the limit is reached, the node trains alone until the next month. The traffic
+    that keeps connections open is not counted; it stops as well. 0: no limit.
     """
     memory: Count = 0
-    """Megabytes that training may take of the device that trains: of a GPU, or, by its plan, of
-    this machine's memory. Network and scoring are processes of their own, and come on top. 0: all
-    that is free.
+    """Megabytes of memory that training can use on the device that trains: of the GPU or, on a CPU,
+    of this machine (as the node plans it). The processes for the network and for scoring need
+    memory in addition. 0: all that is free.
     """
     stop_seconds: Annotated[float, Field(gt=0.0)] = 9.0
-    """Seconds that a stop may take after SIGTERM or SIGHUP, saving included. A round that does not
-    end in that time is given up, and the node saves what it had learned before that round. Set it a
-    little below the time after which your supervisor kills; docker kills after 10 s.
+    """Seconds that the node has to stop after SIGTERM or SIGHUP, saving included. If the current
+    round does not finish in that time it is given up, and the node saves what it had learned before
+    that round. Set this a little below the time after which your supervisor kills a process
+    (docker: 10 s).
     """

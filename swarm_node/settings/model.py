@@ -49,45 +49,52 @@ Stops = Annotated[
 
 
 class ModelConfig(Section):
-    """The model, where it runs and in which numbers."""
+    """The model, where it runs, and the type of its numbers."""
 
     from_home: ClassVar[frozenset[str]] = frozenset({"template_arguments"})
     name: Annotated[ModelName, Grants("a model, by a folder or a name")] = "rare"
-    """smollm2-135m, a pre-trained model fetched once (docs/how-to/offline.md); a starter (dense,
-    rare, very_rare, rarest, rare_small, rare_large, puzzler), a folder, or a Hugging Face hub name.
+    """The model to train: smollm2-135m (SmolLM2-135M-Instruct, which is downloaded once; see
+    docs/how-to/offline.md), a starter (dense, rare, very_rare, rarest, rare_small, rare_large,
+    puzzler), a folder, or a name on the Hugging Face hub.
     """
     revision: Annotated[str, Grants("a model")] = ""
-    """Commit, tag or branch of a hub model; empty takes its main branch. Checkpoints and cards name
-    the commit that was loaded, and a resumed run takes that one.
+    """Commit, tag or branch of a model on the hub. Empty: its main branch. Checkpoints and model
+    cards record the commit that was loaded, and a resumed run loads that commit.
     """
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Type of the weights. auto: bfloat16 for LoRA on a GPU that supports it, else float32.
-    Products are bfloat16 on such a GPU unless this says float32.
+    """Type of the weights. auto: bfloat16 for LoRA on a GPU that supports it, otherwise float32. On
+    such a GPU matrix products use bfloat16 in any case, unless you set float32 here.
     """
     device: Text = "auto"
-    """auto takes CUDA if there is one, else the CPU. Or name one: cpu, cuda, cuda:1, mps."""
+    """Where the model runs: cpu, cuda, cuda:1 or mps. auto: CUDA if there is a GPU for it,
+    otherwise the CPU.
+    """
     quantization: Literal["none", "nf4"] = "none"
-    """Quantization of the frozen base under LoRA. nf4: 4 bits a weight (QLoRA), which takes a
-    fourth of the memory and more time; needs the extra `memory` (bitsandbytes).
+    """Quantization of the frozen base model under LoRA. nf4: 4 bits a weight (QLoRA), which needs a
+    quarter of the memory for these weights, takes more time, and needs the extra `memory`
+    (bitsandbytes).
     """
     template_arguments: Annotated[str, AfterValidator(_arguments), Words()] = ""
-    """Arguments of the model's chat template, as a JSON object: '{"enable_thinking": false}'. none:
-    no template, and prompts are text to go on with, as questions with shots are.
+    """Arguments for the model's chat template, as a JSON object, such as '{"enable_thinking":
+    false}'. none: use no template, so that the model continues the prompt as plain text. That suits
+    prompts with few-shot examples.
     """
     lora_rank: Count = 0
-    """Rank of LoRA adapters (peft), which are trained in place of the weights: on all linear layers
-    but the output head, their output multiplied by 2. 0 trains all weights.
+    """Rank of the LoRA adapters (peft) that are trained instead of the weights. They are added to
+    all linear layers except the output head, with their output multiplied by 2. 0: train all
+    weights.
     """
 
 
 class Fp8Config(Section):
-    """FP8 in all linear layers except the output head, by the fastest kernel that works here; a CPU
-    emulates it.
+    """FP8 in all linear layers except the output head, with the fastest kernel that works here. A
+    CPU emulates it.
     """
 
     precision: Literal["bf16", "fp8", "fp8_rollout"] = "bf16"
-    """bf16: no FP8, as model.dtype says. fp8: block-scaled FP8 in generation and training (Jet-RL).
-    fp8_rollout: FP8 in generation only, for comparison; choose training.objective truncated.
+    """bf16: no FP8, so model.dtype decides. fp8: block-scaled FP8 for generation and training
+    (Jet-RL). fp8_rollout: FP8 for generation only, for comparison; use it with training.objective
+    truncated.
     """
 
 
@@ -96,17 +103,19 @@ class GenerationConfig(Section):
 
     from_home: ClassVar[frozenset[str]] = frozenset({"max_completion_length", "stop"})
     num_generations: Annotated[int, Field(ge=2, le=64)] = 8
-    """Completions per prompt: the GRPO group size G."""
+    """Number of completions per prompt: the GRPO group size G."""
     max_completion_length: Positive = 16
     """Tokens after which a completion is cut off."""
     stop: Stops = ()
-    """Strings that end a completion, which is without them; \\n and \\t are a new line and a tab.
-    External completions that ended get the first of them as their end, in place of EOS. Empty: only
-    EOS ends one.
+    """Strings that end a completion; the completion does not include them. \\n and \\t stand for a
+    new line and a tab. External completions that ended by themselves are given the first of these
+    strings as their end, instead of EOS. Empty: only EOS ends a completion.
     """
     temperature: Annotated[float, Field(gt=0.0)] = 1.0
-    """Divides the logits before sampling; the loss uses the same."""
+    """Sampling temperature: the logits are divided by it, and the loss divides them by the same
+    value.
+    """
     stop_below: Annotated[float, Field(le=0.0)] = 0.0
     """Stop a completion when the exponentially weighted mean of its log-probs falls below this
-    (nats per token); 0 turns it off. The published Temporal Clue recipe has -3.0.
+    value, in nats per token. 0: never. The published recipe for Temporal Clue uses -3.0.
     """

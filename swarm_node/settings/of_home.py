@@ -25,7 +25,14 @@ from swarm_node.common.errors import printable
 from swarm_node.common.files import plain
 from swarm_node.settings.files import read_options
 from swarm_node.settings.mistakes import warn
-from swarm_node.settings.options import Option, flatten, negated, options, sections
+from swarm_node.settings.options import (
+    Option,
+    by_present_names,
+    flatten,
+    negated,
+    options,
+    sections,
+)
 from swarm_node.settings.secret import Secret
 from swarm_node.settings.sections import Grants, PlugIn, Words
 from swarm_node.settings.sources import OptionSource
@@ -55,7 +62,8 @@ def read_home(kind: type[BaseModel], given: Sequence[OptionSource]) -> OptionSou
     for source in given:
         home = source.values.get("home") or home
     file = Path(os.path.expanduser(str(home)), HOME_FILE)
-    kept = flatten(read_options(file, follow=False)) if os.path.lexists(file) else {}
+    stored = flatten(read_options(file, follow=False)) if os.path.lexists(file) else {}
+    kept = by_present_names(kind, stored)
     found = sorted_out(kind, _peers_suggested(kept, given))
     names = {key: f"{file}: {key}" for key in found.taken}
     return OptionSource("home", found.taken, names, file, found.refused)
@@ -111,7 +119,7 @@ def warning(kind: type[BaseModel], file: Path, refused: Mapping[str, Any]) -> st
     more = f" and {len(refused) - SHOWN} more" if len(refused) > SHOWN else ""
     flags = " ".join(as_flag(options(kind)[key], refused[key]) for key in named)
     return (
-        f"{printable(str(file))} may not set {', '.join(named)}{more}, and they are left out: a "
+        f"{printable(str(file))} cannot set {', '.join(named)}{more}, and they are ignored: a "
         f"home may be a stranger's; if they are yours, start with {flags}"
     )
 

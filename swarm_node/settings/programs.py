@@ -10,9 +10,9 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from swarm_node.settings.card import JoiningConfig
 from swarm_node.settings.configuration import Configuration
 from swarm_node.settings.limits import LimitsConfig
+from swarm_node.settings.manifest import JoiningConfig
 from swarm_node.settings.model import Fp8Config, GenerationConfig, ModelConfig
 from swarm_node.settings.network import NetworkConfig
 from swarm_node.settings.page import ObservedConfig
@@ -70,15 +70,16 @@ class LearningConfig(WithQuestions):
     defence: DefenceConfig = DefenceConfig()
     asynchronous: AsynchronousConfig = AsynchronousConfig()
     observers: tuple[Annotated[str, PlugIn("trackers", besides=("samples",))], ...] = ("samples",)
-    """What listens to every round, beside events.jsonl. samples: rollouts to look at, in the home
-    of a node; they hold text of strangers. And trackers: registered names, or FILE:CLASS.
+    """What receives every round, in addition to events.jsonl. samples: rollouts to look at, kept in
+    the home folder of the node; they contain text of strangers. You can add trackers: registered
+    names, or FILE:CLASS.
     """
     swarm: SwarmName = "public"
-    """Name of the swarm; messages of other swarms are refused."""
+    """Name of the swarm. Messages of other swarms are refused."""
     seed: Count = 0
     """Seed of every random choice."""
     threads: Annotated[int, Field(ge=0, le=1024)] = 0
-    """CPU threads for tensor maths. 0: torch chooses for one node; 1 in a simulation."""
+    """CPU threads for tensor maths. 0: torch decides for a single node; a simulation uses 1."""
     dataset: DatasetConfig = DatasetConfig()
     taskset: TasksetConfig = TasksetConfig()
     temporal_clue: TemporalClueConfig = TemporalClueConfig()
@@ -87,15 +88,16 @@ class LearningConfig(WithQuestions):
 
 
 class NodeConfig(LearningConfig, WithObservers):
-    """One node."""
+    """A node that trains a model and shares with the swarm."""
 
     from_home: ClassVar[frozenset[str]] = frozenset({"swarm"})
     home: Path = Path("~/.swarm-node")
-    """Folder for identity, checkpoints and logs. Elsewhere only the files and plug-ins that you
-    name for it are noted, in your state folder (docs/reference/home.md).
+    """Home folder of the node, for its identity, checkpoints and logs. Outside of it, only the
+    files and plug-ins that you name for this home are noted, in your state folder
+    (docs/reference/home.md).
     """
     max_rounds: Count = 0
-    """Stop after this many rounds in all, counting those before a resume; 0 goes on until
+    """Stop after this many rounds in total, including those before a resume. 0: continue until
     interrupted.
     """
     checkpoint: CheckpointConfig = CheckpointConfig()
@@ -103,7 +105,7 @@ class NodeConfig(LearningConfig, WithObservers):
     network: NetworkConfig = NetworkConfig()
     limits: LimitsConfig = LimitsConfig()
     page: ObservedConfig = ObservedConfig()
-    card: JoiningConfig = JoiningConfig()
+    manifest: JoiningConfig = JoiningConfig()
 
 
 def _size(text: str) -> str:
@@ -113,32 +115,32 @@ def _size(text: str) -> str:
 
 
 class CheckConfig(NodeConfig):
-    """What a configuration means on this machine."""
+    """What a configuration will do on this machine."""
 
     all: bool = False
     """Show every option, not only those that differ from their defaults."""
     memory: Annotated[str, AfterValidator(_size), Words()] = ""
-    """Plan for a CUDA card with so much memory, such as 8GB, in place of this machine's devices.
-    Loads no weights.
+    """Plan for a CUDA GPU with this much memory, such as 8GB, instead of this machine's devices. No
+    weights are loaded.
     """
 
 
 class DoctorConfig(NodeConfig):
-    """What keeps a node from training or sharing."""
+    """Find out why a node cannot train or connect."""
 
     bundle: Path | None = None
-    """File for a bug report: what was found, figures, options and versions, without keys, addresses
-    and what peers sent. Read it before you send it.
+    """Write a file for a bug report: what doctor found, figures, options and versions, but no keys,
+    no addresses, and nothing that peers sent. Read the file before you send it.
     """
 
 
 class ArchiveConfig(Section):
-    """A backup of a home."""
+    """A backup of a home folder."""
 
     file: Path | None = None
-    """The backup. It holds the private key of the node."""
+    """The backup file. It contains the private key of the node."""
     home: Path = Path("~/.swarm-node")
-    """Folder of the node."""
+    """Home folder of the node."""
 
 
 def _as_in_run(name: str) -> Any:
@@ -147,78 +149,80 @@ def _as_in_run(name: str) -> Any:
 
 
 class BootstrapConfig(WithObservers):
-    """A bootstrap and relay node: other nodes find and reach each other through it."""
+    """A bootstrap and relay node: an entry point through which other nodes find and reach each
+    other. It trains nothing.
+    """
 
     from_home: ClassVar[frozenset[str]] = frozenset({"swarm", "suggested"})
     home: Path = Path("~/.swarm-node")
-    """Folder that holds identity and known peers."""
+    """Home folder, for the identity and the known peers."""
     port: Annotated[int, Field(ge=0, le=65535), _as_in_run("port")] = 31330
-    """TCP and UDP port to listen on. Other nodes must be able to reach it. 0 takes a free one."""
+    """TCP and UDP port to listen on. Other nodes must be able to reach it. 0: any free port."""
     host: Annotated[Listening, _as_in_run("host")] = "0.0.0.0"  # noqa: S104 - others are meant to connect
     """Address to listen on."""
     announce: Annotated[tuple[Text, ...], _as_in_run("announce")] = ()
-    """Addresses to announce, as multiaddrs, that the node cannot find out itself (a forwarded
-    port).
+    """More addresses to announce, as multiaddrs: those that the node cannot find out by itself,
+    such as that of a forwarded port.
     """
     peers: Annotated[tuple[Text, ...], _as_in_run("peers")] = ()
-    """Other bootstrap nodes as full multiaddrs, so that they know of each other (repeat it, or give
-    several).
+    """Other bootstrap nodes as full multiaddrs, so that they know each other. Repeat the flag, or
+    give several addresses.
     """
     suggested: Annotated[tuple[Text, ...], _as_in_run("suggested")] = ()
-    """Other bootstrap nodes that somebody else names, as a card does: dialled as rarely as
-    addresses that peers announce.
+    """Other bootstrap nodes that somebody else suggests, as a swarm manifest does. They are dialled
+    as rarely as addresses that peers announce.
     """
     mdns: Annotated[bool, _as_in_run("mdns")] = True
-    """Be found by nodes on the same local network."""
+    """Let nodes on the same local network find this one."""
     backend: Annotated[str, PlugIn("backends"), _as_in_run("backend")] = "hivemind"
     """Library that carries the messages."""
     swarm: SwarmName = "public"
     """Name of the swarm."""
     max_connections: Positive = 512
-    """Peers connected at the same time."""
+    """Largest number of peers that are connected at the same time."""
     upload_limit: Positive = 4096
-    """Kilobytes per second that all peers together may fetch from this node."""
+    """Kilobytes per second that all peers together can download from this node."""
     page: ObservedConfig = ObservedConfig()
-    card: JoiningConfig = JoiningConfig()
+    manifest: JoiningConfig = JoiningConfig()
 
 
 class AskConfig(Section):
     """Which running node to ask."""
 
     home: Path = Path("~/.swarm-node")
-    """Its home folder."""
+    """Home folder of the node."""
     json_output: Annotated[bool, Alias("--json")] = False
     """Print one JSON object."""
 
 
 class StatusConfig(AskConfig):
-    """How to ask it."""
+    """Which running node to ask, and what the exit code means."""
 
     alive: bool = False
-    """Exit code 0 when it answers, however it is."""
+    """Exit with code 0 whenever the node answers, even if it is not healthy."""
 
 
 class EvaluationConfig(WithQuestions):
     """Accuracy of a model on held-out questions."""
 
     home: Path = Path("~/.swarm-node")
-    """Home whose newest checkpoint is asked where no model is named."""
+    """Home folder whose newest checkpoint is evaluated if no model is named."""
     model: ModelConfig = ModelConfig()
     generation: GenerationConfig = GenerationConfig()
     use: tuple[Annotated[str, PlugIn("environments")], ...] = ()
-    """Environments from outside, as environment.use of `run`."""
+    """Environments from elsewhere, like environment.use of `run`."""
     tasks: tuple[Text, ...] = ()
-    """Tasks as dataset/config. Empty: all tasks of the environments in `use`; if `use` is empty
-    too, the nine tasks of the starters.
+    """Tasks as dataset/config. Empty: all tasks of the environments in `use`. If `use` is empty
+    too: the nine tasks of the starters.
     """
     system: Text = ""
-    """What the model is told before every prompt, as environment.system of `run`."""
+    """What the model is told before every prompt, like environment.system of `run`."""
     answer: AnswerForm = "auto"
-    """Where a completion gives its answer, as environment.answer of `run`."""
+    """Where in a completion the answer is, like environment.answer of `run`."""
     shots: Count = 0
-    """Questions with answers before each question, as environment.shots of `run`."""
+    """Number of few-shot examples before each question, like environment.shots of `run`."""
     questions: Positive = 100
-    """Held-out questions per task."""
+    """Number of held-out questions per task."""
     json_output: Annotated[bool, Alias("--json")] = False
     """Print one JSON object instead of the table."""
     dataset: DatasetConfig = DatasetConfig()

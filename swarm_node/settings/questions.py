@@ -34,44 +34,49 @@ class EnvironmentConfig(Section):
         {"tasks", "at_once", "scoring", "answer", "shots", "system"}
     )
     use: tuple[Annotated[str, PlugIn("environments")], ...] = ()
-    """Environments from outside: names that installed packages register, or FILE:CLASS for a file
-    beside the configuration (my_task:WordReversal). Those that ship need not be named.
+    """Environments from elsewhere: names that installed packages register, or FILE:CLASS for a file
+    next to the configuration, such as my_task:WordReversal. The environments of this program need
+    not be named.
     """
     tasks: tuple[Text, ...] = ()
-    """Tasks as dataset/config, e.g. chain_sum/easy or temporal_clue/tiny. Empty: the tasks of
-    questions that you bring, such as those of a file, else all tasks of the environments in `use`;
-    if `use` is empty too, the nine tasks of the starters.
+    """Tasks to train on, as dataset/config, such as chain_sum/easy or temporal_clue/tiny. Empty:
+    the tasks of questions that you bring, such as those of a file, otherwise all tasks of the
+    environments in `use`. If `use` is empty too: the nine tasks of the starters.
     """
     at_once: Count = 0
-    """So many of the tasks are asked at a time: the first of the list that do not stand at 0.9 on
-    held-out questions, which needs validation. 0: all. An asynchronous node stays with those it
-    began with.
+    """Number of tasks to train on at the same time. The node works through the list, and moves on
+    from a task when it gets 90 % of the held-out questions right (this needs `validation.every`).
+    0: all tasks at once. An asynchronous node stays with the tasks it started with.
     """
     scoring: Literal["exact", "graded"] = "exact"
-    """exact: reward 1 for a right completion, else 0. graded: with the data set's own partial
-    credit.
+    """exact: the reward is 1 for a correct completion, otherwise 0. graded: the data set's own
+    partial credit counts as well.
     """
     answer: AnswerForm = "auto"
-    """Where a completion gives its answer; the prompt says so. auto: as the environment has it,
-    mostly whole. whole: nothing but the answer. The others leave room for more, which is trained on
-    unpaid: first_line, tags (<answer>), boxed (\\boxed{}), hashes (behind ####), last_number, and
-    anywhere, where the task's verifier looks for the answer in all of the text. Thinking (<think>)
-    is no part of an answer, except with whole and first_line, where it makes the answer wrong.
+    """Where in a completion the answer is; the prompt tells the model. auto: what the environment
+    prefers, which is whole for most. whole: the completion is the answer and nothing else. The
+    other forms allow text around the answer, such as reasoning. That text is trained on, but it
+    earns no reward by itself: first_line, tags (<answer>), boxed (\\boxed{}), hashes (after ####),
+    last_number, and anywhere, where the task's verifier looks for the answer in the whole text.
+    Thinking (<think>) is not part of an answer, except with whole and first_line, where it makes
+    the answer wrong.
     """
     shots: Count = 0
-    """Questions of the same task that stand with their answers before each question; never held-out
-    ones. 0: as many as the task has by itself.
+    """Number of few-shot examples: questions of the same task, with their answers, that come before
+    each question. Held-out questions are never used for this. 0: as many as the task has by itself.
     """
     system: Text = ""
-    """What the model is told before every prompt: the system turn of a chat template; for a model
-    without one, a paragraph.
+    """What the model is told before every prompt: the system turn of a chat template or, for a
+    model without a template, a paragraph of its own.
     """
     time_limit: Annotated[float, Field(gt=0.0), Grants("more time for a scorer")] = 5.0
-    """Seconds that scoring one group may take. Then it is stopped and the group is skipped."""
+    """Seconds that scoring one group may take. After that scoring is stopped, and the group is
+    skipped.
+    """
 
 
 class DatasetConfig(Section):
-    """Questions from a file: task dataset/train. Peers train together that have the same rows,
+    """Questions from a file: task dataset/train. Peers can share only if they have the same rows,
     template and verifier.
     """
 
@@ -80,47 +85,50 @@ class DatasetConfig(Section):
     )
 
     file: FileName = ""
-    """JSON Lines (.jsonl), an array of JSON (.json or .jsonl), CSV (.csv, .tsv), Parquet (.parquet,
+    """JSON Lines (.jsonl), a JSON array (.json or .jsonl), CSV (.csv, .tsv), Parquet (.parquet,
     needs the extra data), or a Hugging Face data set as hf:NAME, hf:NAME:CONFIG or
     hf:NAME:CONFIG:SPLIT (needs the extra data).
     """
     prompt: Text = ""
-    """Column of the question: text, or chat messages with role and content; `a.b` is a part of a
-    column. Empty: the first there is of prompt, question, problem, messages and what known data
-    sets have, with the context above it.
+    """Column with the question: text, or chat messages with role and content. `a.b` is a part of a
+    column. Empty: the first column found among prompt, question, problem, messages and the names
+    that well-known data sets use, with the context above it.
     """
     answer: Text = ""
-    """Column of the reference answer, which the verifier compares with; `a.b` is a part of a
-    column. Empty: the first there is of answer, solution and what known data sets have, else the
-    last turn of the messages.
+    """Column with the reference answer, with which the verifier compares. `a.b` is a part of a
+    column. Empty: the first column found among answer, solution and the names that well-known data
+    sets use, otherwise the last turn of the messages.
     """
     template: Text = ""
-    """Text of a question with columns in braces, such as "{context}\\n\\n{question}", or parts of
-    them as {choices.text}. Empty: the column `prompt`, with the options of the row below it.
+    """Text of a question, with columns in braces, such as "{context}\\n\\n{question}", or parts of
+    columns, such as {choices.text}. Empty: the column `prompt`, followed by the options of the row
+    if it has any.
     """
     verifier: Annotated[str, PlugIn("verifiers", besides=VERIFIERS)] = "auto"
-    """auto: choice where the rows have options; where most answers end behind ####, as GSM8K's, or
-    in \\boxed{}, as MATH's, these are compared by number or math, and a completion gives its own
-    there; else exact. exact: same text but for white space. number: same value, whatever its
-    separators; a unit counts where both have one, and several numbers are compared as a whole.
-    choice: same letter. regex: the answer column is a pattern that the whole completion matches.
-    json: equal values. math: equal by math-verify (needs the extra math). Or FILE:FUNCTION beside
-    the configuration.
+    """How an answer is compared with the reference answer. auto: choice if the rows have options;
+    number or math if most reference answers end after ####, as in GSM8K, or in \\boxed{}, as in
+    MATH, and completions then give their answer in the same place; otherwise exact. exact: same
+    text, apart from white space. number: same value, whatever its separators; units are compared if
+    both have one, and several numbers are compared as a whole. choice: same letter. regex: the
+    answer column is a pattern that the whole completion must match. json: equal values. math: equal
+    according to math-verify (needs the extra math). Or FILE:FUNCTION next to the configuration.
     """
     tolerance: Annotated[float, Field(ge=0.0)] = 0.0
-    """number: how far off a right answer may be, as a share of it."""
+    """For the verifier number: how far a correct answer may be from the reference answer, as a
+    share of it.
+    """
     form_weight: Annotated[float, Field(ge=0.0, lt=0.5)] = 0.0
-    """With environment.scoring graded: share of a reward for giving an answer where
-    environment.answer says, and for being no longer than the longest reference answer, half each;
-    from twice that length there is nothing.
+    """Share of the reward that is given for form instead of correctness. Half of it is for putting
+    the answer where `environment.answer` says, half for being no longer than the longest reference
+    answer (falling to zero at twice that length). Only with `environment.scoring` graded.
     """
     salt: Secret = Secret("")
     """For private questions: a random text that the members of a swarm tell each other. Without it,
-    who guesses the file can see in messages that it is the one.
+    anybody who has the same file can recognise in your messages that you use it.
     """
     held_out: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
-    """Share of the questions, chosen by their hash, that nobody trains on: `model eval` and
-    validation ask them.
+    """Share of the questions, chosen by their hash, that no node trains on. `model eval` and
+    validation use them.
     """
 
 
@@ -138,33 +146,32 @@ def _handed(names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
 
 
 class TasksetConfig(Section):
-    """Questions of a task set of verifiers: task taskset/train. Single-turn ones, whose scores need
-    nothing but the completion. Peers train together that have the same questions, code and version
-    of verifiers.
+    """Questions of a task set of the library `verifiers`: task taskset/train. It has to be
+    single-turn, with scores that need nothing but the completion. Peers can share only if they have
+    the same questions, code and version of `verifiers`.
     """
 
     from_home: ClassVar[frozenset[str]] = frozenset({"held_out"})
 
     name: Program = ""
-    """An installed task set by its name, or FILE.py that exports one (needs the extra
-    verifiers).
-    """
+    """Name of an installed task set, or FILE.py that exports one (needs the extra verifiers)."""
     options: Annotated[str, AfterValidator(json_object), Grants("what a task set reads")] = ""
-    """The task set's own options, as a JSON object: '{"split": "test"}'."""
+    """The task set's own options, as a JSON object, such as '{"split": "test"}'."""
     held_out: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
-    """Share of the questions, chosen by their hash, that nobody trains on: `model eval` and
-    validation ask them.
+    """Share of the questions, chosen by their hash, that no node trains on. `model eval` and
+    validation use them.
     """
     alone: Annotated[bool, Grants("scores outside of the sandbox")] = False
-    """Train alone on a task set that needs more, such as the network or another model. Its scores
-    are computed outside the sandbox, nothing of it is published, and nothing of others is scored by
-    it.
+    """Train alone, on a task set whose scores need more than the completion, such as the network or
+    another model. The scores are computed outside the sandbox, your completions are not published,
+    and no completions of peers are scored with it.
     """
     variables: Annotated[
         tuple[str, ...], AfterValidator(_handed), Grants("variables to hand on")
     ] = ()
-    """With alone: names of environment variables that its processes get although they may hold
-    secrets, such as OPENAI_API_KEY where another model scores. Never taken from a home.
+    """With alone: names of environment variables that the processes of the task set can read
+    although they may contain secrets, such as OPENAI_API_KEY if another model scores. Never taken
+    from a home folder.
     """
 
 
@@ -172,9 +179,9 @@ class TemporalClueConfig(Section):
     """Files of puzzles (prompt, solution) for the task temporal_clue/published."""
 
     puzzles: Path | None = None
-    """JSON file of puzzles. `model eval` asks each of them once."""
+    """JSON file of puzzles. `model eval` uses each of them once."""
     validation_puzzles: Path | None = None
-    """JSON file of puzzles for validation, where that is to differ from what is trained on."""
+    """JSON file of puzzles for validation, if that should use other puzzles than training."""
 
     def in_validation(self) -> Self:
         """See Section."""

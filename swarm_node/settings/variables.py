@@ -15,7 +15,7 @@ from swarm_node.common.errors import UserError, printable
 from swarm_node.common.nearest import meant
 from swarm_node.settings.flags import read_value
 from swarm_node.settings.mistakes import warn
-from swarm_node.settings.options import flatten, options, sections
+from swarm_node.settings.options import by_present_names, flatten, options, sections
 from swarm_node.settings.sources import OptionSource, nested
 
 PREFIX = "SWARM_NODE_"
@@ -32,7 +32,8 @@ def read_variables(
     ours = sorted(name for name in environment if name.startswith(PREFIX))
     if not ours:
         return OptionSource("environment")
-    keys = {key for any_kind in (*every, kind) for key in options(any_kind)}
+    kinds = [*every, kind]
+    keys = {key for any_kind in kinds for key in options(any_kind)}
     # SWARM_NODE_MODEL may be a whole section, as JSON
     whole = {key.split(".")[0] for key in keys if "." in key}
     # `model` is a section of `run`, and a text of `contribute`
@@ -40,12 +41,12 @@ def read_variables(
     values: dict[str, Any] = {}
     strange = []
     for name in ours:
-        key, text = key_of(name), environment[name]
+        key, text = _present_name(key_of(name), kinds), environment[name]
         is_of_kubernetes = "." not in key and text.startswith(OF_KUBERNETES)
         if "." in key and key not in keys:
             near = meant(key, sorted(keys))
             advice = f"did you mean {variable(near)}?" if near else "see swarm-node run --help-all"
-            raise UserError(f"{name} is no option; {advice}")
+            raise UserError(f"{name} is not an option; {advice}")
         if is_of_kubernetes or key not in keys | whole:
             strange.append(name)
         elif key in own or key in own_sections:
@@ -66,9 +67,16 @@ def variable(key: str) -> str:
     return PREFIX + key.upper().replace(".", "__")
 
 
+def _present_name(key: str, kinds: Sequence[type[BaseModel]]) -> str:
+    """The key, by its present name if one of these configurations has renamed it."""
+    for kind in kinds:
+        (key,) = by_present_names(kind, {key: None})
+    return key
+
+
 def _warn_of(strange: list[str]) -> None:
     trouble = (
-        f"{', '.join(strange)}: no option is called so, left alone; correct it, unless it is for "
-        "another program"
+        f"{', '.join(strange)}: no option has this name, so it is ignored; correct it, unless it "
+        "is for another program"
     )
     warn(printable(trouble, 400))
