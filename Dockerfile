@@ -36,7 +36,6 @@ RUN echo 'torch>=2.10,<2.14' >/locks/torch; touch /locks/all \
 # of hivemind's Python code, which is never imported (only its daemon is run), and files for compiling or testing.
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
-COPY bin bin
 RUN mkdir swarm_node protocol && touch swarm_node/__init__.py protocol/__init__.py && pip install --no-compile '.[gym,libp2p]' \
     && pip uninstall -qy textswarm scipy uvloop grpcio-tools mypy-protobuf msgpack prefetch_generator configargparse \
     && cd /opt/swarm-node/lib/python3*/site-packages \
