@@ -18,7 +18,7 @@ from swarm_node.node.episodes import complete, scores
 from swarm_node.policy.soundness import Damaged
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.rollouts.interfaces import Environment, Generator
-from swarm_node.settings import NodeConfig, sections_of
+from swarm_node.settings import NodeConfig, Section
 from swarm_node.telemetry.events import Corrected, Validated
 from swarm_node.training import checkpoint
 
@@ -204,8 +204,10 @@ def task_of(question: Question) -> str:
 
 
 def _other_environment(config: NodeConfig) -> Mixture | None:
-    sections = {name: section.in_validation() for name, section in sections_of(config).items()}
-    asked = config.model_copy(update=sections)
+    sections = {name: value for name, value in config if isinstance(value, Section)}
+    asked = config.model_copy(
+        update={name: section.in_validation() for name, section in sections.items()}
+    )
     return None if asked == config or not config.validation.every else build_environment(asked)
 
 

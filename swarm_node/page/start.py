@@ -12,7 +12,7 @@ from time import monotonic
 
 from swarm_node.home.made_here import is_made_here, note_made
 from swarm_node.page.asking import ACT, Ask, with_pause
-from swarm_node.page.settings import PageConfig
+from swarm_node.settings.page import PageConfig
 
 TOKEN_FILE = "page.token"  # noqa: S105  in the home of a node, so that the address stays the same
 

@@ -32,9 +32,9 @@ from urllib.parse import quote
 from swarm_node import starters
 from swarm_node.common.errors import TemporaryError, UserError, first_line, printable
 from swarm_node.common.files import cached, read_plain
+from swarm_node.common.nearest import meant
 from swarm_node.common.terminal import one_line, progress_bars
 from swarm_node.settings import ModelConfig
-from swarm_node.settings.options import meant
 
 SECONDS = 3.0  # that the hub has for an answer, the look-up of its address included
 FORBIDDEN = "HF_HUB_OFFLINE is set"
