@@ -22,7 +22,7 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel
 
 from swarm_node.common.errors import printable
-from swarm_node.common.files import plain
+from swarm_node.common.files import check_links, plain
 from swarm_node.settings.files import read_options
 from swarm_node.settings.mistakes import warn
 from swarm_node.settings.options import (
@@ -61,7 +61,9 @@ def read_home(kind: type[BaseModel], given: Sequence[OptionSource]) -> OptionSou
     home = kind.model_fields["home"].default
     for source in given:
         home = source.values.get("home") or home
-    file = Path(os.path.expanduser(str(home)), HOME_FILE)
+    folder = Path(os.path.expanduser(str(home)))
+    check_links(folder)
+    file = folder / HOME_FILE
     stored = flatten(read_options(file, follow=False)) if os.path.lexists(file) else {}
     kept = by_present_names(kind, stored)
     found = sorted_out(kind, _peers_suggested(kept, given))
