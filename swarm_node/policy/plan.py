@@ -101,6 +101,7 @@ class Plan:
     generation: float
     process: float
     room: float  # of the device
+    copy: float = 0.0  # of a frozen base's blocks, which the decoder may keep between rounds
 
     @property
     def total(self) -> float:
@@ -117,6 +118,11 @@ class Plan:
         other programs.
         """
         return self.total <= min(self.room * share, max(LITTLE, self.room / 8))
+
+    @property
+    def keeps_copy(self) -> bool:
+        """Whether it is little even with the decoder's copy there while the node trains."""
+        return replace(self, weights=self.weights + self.copy).is_little()
 
     @property
     def fits(self) -> bool:
@@ -206,6 +212,7 @@ def with_choice(
         ),
         PROCESS[how.device],
         room,
+        shape.block * shape.layers * how.product if lora else 0.0,
     )
 
 

@@ -4,16 +4,20 @@ devices fast.
 It computes the same as the library's forward with less work: q, k and v are one product, as are
 gate and up; the group attends to its shared prompt with one product per prompt and head instead of
 a copy of the prompt's cache per completion; new keys and values go into buffers that grow in
-blocks, one pair per layer; the prompts form a tree of their common beginnings; LoRA adapters are
-merged into a copy. A step reads and writes places on the device that do not depend on numbers of
-the host, so that a recorded step can be replayed until the buffers move.
+blocks, one pair per layer; the prompts form a tree of their common beginnings. A step reads and
+writes places on the device that do not depend on numbers of the host, so that a recorded step can
+be replayed until the buffers move.
+
+LoRA adapters are merged into a copy of the base, and then cost a step nothing. Or they stay two
+thin products beside it: then a step takes a little longer, and an update costs no new copy, so that
+one decoder serves all rounds.
 
 It has no gradients, so it cannot train. Other architectures keep their own forward.
 `decoding.agrees` compares its logits with the model's before it is used.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -24,7 +28,7 @@ from torch import Tensor, nn
 from swarm_node.policy import tree_attention
 from swarm_node.policy.device import to_device
 from swarm_node.policy.llama.families import require_known, require_plain_lora
-from swarm_node.policy.llama.llama_training import adapters_of
+from swarm_node.policy.llama.llama_training import adapters_of, base_of
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.precision import Map
 from swarm_node.policy.tree_attention import attention_dtype, grow
@@ -38,11 +42,14 @@ PACKED_FROM = 2**17
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """An affine map in the compute type."""
+    """An affine map in the compute type, for x [tokens, in]."""
 
     weight: Tensor
     bias: Tensor | None
     packed: bool  # weight is in a layout of oneDNN's own
+    # Of adapters that are not merged into the weight: [ranks, in] and [ranks, out]
+    down: Tensor | None = None
+    up: Tensor | None = None
 
     def __call__(self, x: Tensor) -> Tensor:
         x = x.to(self.weight.dtype)
@@ -50,8 +57,11 @@ class Linear:
             product: Tensor = torch.ops.mkldnn._linear_pointwise(
                 x, self.weight, self.bias, "none", [], ""
             )
+        else:
+            product = F.linear(x, self.weight, self.bias)
+        if self.down is None or self.up is None:
             return product
-        return F.linear(x, self.weight, self.bias)
+        return product.addmm_(F.linear(x, self.down), self.up)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +102,17 @@ def _spread(x: Tensor, places: Tensor, count: int) -> Tensor:
 class LlamaDecoder:
     """Implements generator.Decoder. Takes a snapshot of the policy's weights when made."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, *, merged: bool = True) -> None:
+        """`merged`: LoRA adapters are merged into the copy of the base. Without that, `renew` takes
+        the adapters of an update.
+        """
         model = policy.causal
         config = model.config
         require_known(model)
         self._device = policy.device
         self._product_dtype = policy.autocast_dtype or model.dtype
         self._precision = policy.precision
+        self._merged = merged or not policy.precision.plain
         # Autocast leaves the values between layers in their type
         one_flow = policy.precision.in_training
         self._dtype = model.dtype if one_flow else self._product_dtype
@@ -111,9 +125,10 @@ class LlamaDecoder:
         self._embedding = self._cast(model.model.embed_tokens.weight)
         self._final_norm = self._cast(model.model.norm.weight)
         self._head = self._output(model)
+        self._blocks = model.model.layers
         self._layers: list[Layer] = []
         for layer in model.model.layers:
-            self._layers.append(self._fuse(layer))
+            self._layers.append(self._with_adapters(self._fuse(layer), layer))
             policy.let_go()  # now: later, the whole base would be in memory beside its copy
         rotary = model.model.rotary_emb
         self._frequencies, self._rope_scale = (
@@ -138,6 +153,21 @@ class LlamaDecoder:
         self._some: Tensor | None = None  # slots that are not empty; None for all
         self._at = torch.zeros(1, dtype=torch.long, device=self._device)  # tokens fed since prefill
         self.moves = 0  # how often the buffers of a step have moved
+
+    def renew(self) -> None:
+        """Takes the policy's present adapters. The base under them does not change. ValueError
+        where they are merged.
+        """
+        if self._merged:
+            raise ValueError("merged adapters cannot be renewed")
+        for index, layer in enumerate(self._blocks):
+            self._layers[index] = self._with_adapters(self._layers[index], layer)
+
+    def rest(self) -> None:
+        """Lets go of all that belongs to the last prompts, keys and values above all."""
+        self._prefix, self._suffix, self._columns, self._before = [], [], [], {}
+        self._cos = self._sin = self._bias = torch.empty(0)
+        self._some, self.again, self.moves = None, False, self.moves + 1
 
     @torch.inference_mode()
     def prefill(self, prompts: Sequence[Sequence[int]], group_size: int, max_new: int) -> Tensor:
@@ -386,6 +416,34 @@ class LlamaDecoder:
             down=self._linear(mlp.down_proj),
         )
 
+    def _with_adapters(self, fused: Layer, layer: Any) -> Layer:
+        """The layer with the present adapters beside its products, unless they are merged."""
+        if self._merged:
+            return fused
+        attention, mlp = layer.self_attn, layer.mlp
+        return replace(
+            fused,
+            qkv=self._adapted(fused.qkv, attention.q_proj, attention.k_proj, attention.v_proj),
+            out=self._adapted(fused.out, attention.o_proj),
+            gate_up=self._adapted(fused.gate_up, mlp.gate_proj, mlp.up_proj),
+            down=self._adapted(fused.down, mlp.down_proj),
+        )
+
+    def _adapted(self, product: Map, *modules: Any) -> Map:
+        """The product of these layers with the present adapters of all of them beside it."""
+        assert isinstance(product, Linear)
+        pairs = [adapters_of(module) for module in modules]
+        if not any(pairs):
+            return product
+        down = torch.cat([down for own in pairs for down, _ in own])
+        ups = []
+        for module, own in zip(modules, pairs, strict=True):
+            nothing = down.new_empty(base_of(module).out_features, 0)
+            ups.append(torch.cat([nothing, *(up for _, up in own)], dim=1))
+        up = torch.block_diag(*ups).T.contiguous()  # type: ignore[no-untyped-call]
+        down, up = (part.detach().to(product.weight.dtype) for part in (down, up))
+        return replace(product, down=down, up=up)
+
     def _cast(self, weight: Tensor) -> Tensor:
         return weight.detach().to(self._dtype)
 
@@ -409,21 +467,25 @@ class LlamaDecoder:
             product := self._precision.side_by_side(modules, bias, self._product_dtype)
         ) is not None:
             return product
-        weights = [_merged_weight(m).to(dtype) for m in modules]
+        weights = [_weight(m, merged=self._merged).to(dtype) for m in modules]
         weight = torch.cat(weights) if len(weights) > 1 else weights[0]
         if _worth_packing(weight):
             return Linear(torch.ops.mkldnn._reorder_linear_weight(weight), bias, packed=True)
         return Linear(weight, bias, packed=False)
 
 
-def _merged_weight(module: Any) -> Tensor:
-    """The weight that a linear layer, plain or under LoRA, multiplies by. The sum is in float32,
-    and the caller's cast rounds it. TypeError for any other module.
+def _weight(module: Any, *, merged: bool) -> Tensor:
+    """The weight that a linear layer, plain or under LoRA, multiplies by; that of its base alone
+    unless `merged`. The sum is in float32, and the caller's cast rounds it. TypeError for any other
+    module.
     """
     if type(module) is nn.Linear:
         return module.weight.detach()
     require_plain_lora(module)
-    weight: Tensor = module.base_layer.weight.detach().float()
+    base: Tensor = module.base_layer.weight.detach()
+    if not merged:
+        return base
+    weight = base.float()
     for down, up in adapters_of(module):
         weight = torch.addmm(weight, up.detach().float(), down.detach().float())
     return weight

@@ -1,0 +1,171 @@
+"""One decoder serves all rounds of a policy with adapters, and generates what a new one would."""
+
+import pytest
+import torch
+
+from swarm_node.generation import generator as module
+from swarm_node.generation.generator import BatchGenerator
+from swarm_node.policy import memory_plan
+from swarm_node.policy.llama import llama_decoder
+from swarm_node.policy.llama.llama_decoder import LlamaDecoder
+from swarm_node.policy.memory_plan import fitted
+from swarm_node.policy.plan import GIB
+from swarm_node.rollouts.groups import GeneratedGroup
+from swarm_node.settings import GenerationConfig, LearningConfig, LimitsConfig, ModelConfig
+from tests.models import MANY_EOS, tiny_policy, with_lora
+
+PROMPTS = ["1+1=", "a longer question:", "x"]
+FAMILIES = ["Llama", "Qwen2", "Qwen3"]
+
+
+def adapted(family: str = "Qwen2", **options):
+    """A policy whose adapters have been trained for a while."""
+    policy = with_lora(tiny_policy(family, eos=MANY_EOS, **options))
+    trained(policy, 1)
+    policy.keeps_decoder = True
+    return policy
+
+
+def trained(policy, seed: int) -> None:
+    """As after an update: other adapters, and the next version."""
+    random = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in policy.model.parameters():
+            if weight.requires_grad:
+                weight.add_(0.1 * torch.randn(weight.shape, generator=random))
+    policy.version += 1
+
+
+@torch.inference_mode()
+def logits(decoder: LlamaDecoder) -> torch.Tensor:
+    found = [decoder.prefill([[3, 4, 5], [6, 7]], 2, 8)]
+    decoder.reserve(2)
+    running = torch.ones(4, dtype=torch.bool)
+    found += [decoder.step(torch.tensor([5, 6, 7, 8]) + k, running).clone() for k in range(2)]
+    return torch.cat(found)
+
+
+@pytest.fixture
+def made(monkeypatch) -> list[LlamaDecoder]:
+    """The decoders that are made."""
+    found, begin = [], LlamaDecoder.__init__
+
+    def counted(self, *arguments, **options) -> None:
+        found.append(self)
+        begin(self, *arguments, **options)
+
+    monkeypatch.setattr(LlamaDecoder, "__init__", counted)
+    return found
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
+def test_adapters_beside_the_base_give_the_logits_of_merged_ones(
+    family, packed, monkeypatch
+) -> None:
+    monkeypatch.setattr(llama_decoder, "PACKED_FROM", 0 if packed else 2**30)
+    policy = adapted(family)
+    merged, beside = logits(LlamaDecoder(policy)), logits(LlamaDecoder(policy, merged=False))
+    assert (merged - beside).abs().max() <= 1e-4
+    before = beside.clone()
+    trained(policy, 2)
+    assert (logits(LlamaDecoder(policy)) - before).abs().max() > 1e-2, "adapters change nothing"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_renewed_decoder_is_as_a_new_one(family) -> None:
+    policy = adapted(family)
+    decoder = LlamaDecoder(policy, merged=False)
+    logits(decoder)
+    for seed in (2, 3):
+        trained(policy, seed)
+        decoder.renew()
+        assert torch.equal(logits(decoder), logits(LlamaDecoder(policy, merged=False)))
+    with pytest.raises(ValueError, match="merged"):
+        LlamaDecoder(policy).renew()
+
+
+def test_one_decoder_generates_all_rounds_as_new_ones_would(made) -> None:
+    policy, config = adapted(), GenerationConfig(max_completion_length=12)
+    kept = BatchGenerator(policy, config, decoder="native")
+    policy.keeps_decoder = False
+    anew = BatchGenerator(policy, config, decoder="native")
+    made.clear()
+    for number in range(4):
+        both = [each.generate(PROMPTS, 4, str(number)) for each in (kept, anew)]
+        for ours, reference in zip(*both, strict=True):
+            assert isinstance(ours, GeneratedGroup) and isinstance(reference, GeneratedGroup)
+            assert ours.completions == reference.completions
+            for mine, theirs in zip(ours.tokens, reference.tokens, strict=True):
+                assert mine.ids == theirs.ids
+                assert mine.log_probs == pytest.approx(theirs.log_probs, abs=1e-4)
+        trained(policy, number)
+    assert len(made) == 1 + 4, "one for all rounds, and a new one for each"
+
+
+def test_between_rounds_a_decoder_holds_weights_alone() -> None:
+    policy = adapted()
+    generator = BatchGenerator(policy, GenerationConfig(), decoder="native")
+    generator.generate(PROMPTS, 4, "s")
+    (decoder,) = generator._between
+    buffers = (decoder._prefix, decoder._suffix, decoder._columns, decoder._before)
+    assert not any(buffers)
+    assert decoder._cos.numel() == decoder._bias.numel() == 0
+
+
+def test_turns_have_a_decoder_of_their_own(made) -> None:
+    """It knows the contexts of the turn before, which a round in between must not change."""
+    policy = adapted()
+    generator = BatchGenerator(policy, GenerationConfig(max_completion_length=4), decoder="native")
+    ask = generator.turns()
+    first = ask(PROMPTS[:2], 2, "s")
+    generator.generate(PROMPTS, 2, "t")
+    contexts = [[*group.prompt_ids, *group.tokens[0].ids, 5] for group in first]
+    alone = BatchGenerator(policy, GenerationConfig(max_completion_length=4), decoder="native")
+    asking = alone.turns()
+    asking(PROMPTS[:2], 2, "s")
+    assert ask(contexts, 2, "u") == asking(contexts, 2, "u")
+
+
+def test_after_a_shortage_of_memory_the_decoder_is_let_go(monkeypatch) -> None:
+    policy = adapted()
+    generator = BatchGenerator(policy, GenerationConfig(), decoder="native")
+    whole = generator.generate(PROMPTS, 4, "s")
+    prefill, failures = LlamaDecoder.prefill, iter([True])
+
+    def short(self, *arguments):
+        if next(failures, False):
+            raise MemoryError
+        return prefill(self, *arguments)
+
+    monkeypatch.setattr(LlamaDecoder, "prefill", short)
+    (before,) = generator._between
+    assert [each.completions for each in generator.generate(PROMPTS, 4, "s")] == [
+        each.completions for each in whole
+    ]
+    assert generator._between != [before]
+
+
+@pytest.mark.parametrize(
+    ("completion", "kept"), [(module.UNMERGED_UP_TO, True), (module.UNMERGED_UP_TO + 1, False)]
+)
+def test_long_completions_have_adapters_merged(completion, kept, made) -> None:
+    """Each of their tokens would pay for adapters that a round pays for once."""
+    policy = adapted(max_position_embeddings=512)
+    config = GenerationConfig(max_completion_length=completion)
+    generator = BatchGenerator(policy, config, decoder="native")
+    made.clear()
+    for number in range(2):
+        generator.generate(PROMPTS[:1], 2, str(number))
+    assert len(made) == (1 if kept else 2)
+
+
+@pytest.mark.parametrize(("room", "kept"), [(16 * GIB, True), (2 * GIB, False)])
+def test_a_decoder_is_kept_where_memory_is_plentiful(room, kept, monkeypatch) -> None:
+    monkeypatch.setattr(memory_plan, "room_of", lambda device, limits: float(room))
+    policy = with_lora(tiny_policy())
+    fitted(LearningConfig(model=ModelConfig(lora_rank=4)), policy, LimitsConfig())
+    assert policy.keeps_decoder is kept
+    full = tiny_policy()
+    fitted(LearningConfig(), full, LimitsConfig())
+    assert not full.keeps_decoder, "all weights change with each update"
