@@ -36,13 +36,14 @@ from swarm_node.generation.sampling import uniforms
 from swarm_node.generation.stops import Stops
 from swarm_node.policy.device import OutOfMemory, attempt, on_host, probed, to_device
 from swarm_node.policy.hardware import exact_device
-from swarm_node.policy.llama.llama_decoder import LlamaDecoder
+from swarm_node.policy.llama.llama_decoder import LlamaDecoder, shares
 from swarm_node.policy.policy import COARSE, Policy, agreement
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens, Turns
 from swarm_node.settings import GenerationConfig
 
 # Tokens of a completion up to which adapters are not merged, on a CPU with plenty of memory. What
-# they then cost each step is less than a new copy of the base, laid out anew, for every round
+# they then cost each step is less than a new copy of the base, laid out anew, for every round. On a
+# card they are never merged: memory is what it lacks
 UNMERGED_UP_TO = 32
 PROMPTS = 32  # prompts whose keys and values are held at once, if the base is shared to save memory
 
@@ -111,10 +112,9 @@ class BatchGenerator:
         self._kept: Decoder | None = None
         # Whether one decoder serves all rounds, and where it is between them
         self._persists = (
-            policy.keeps_decoder
-            and self._decoder_type is LlamaDecoder
+            self._decoder_type is LlamaDecoder
             and policy.precision.plain
-            and config.max_completion_length <= UNMERGED_UP_TO
+            and unmerged(policy, config.max_completion_length)
         )
         self._between: list[LlamaDecoder] = []
         self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
@@ -304,6 +304,14 @@ class BatchGenerator:
         return replace(at, length=to_device(length, row.device), running=at.running & ~over)
 
 
+def unmerged(policy: Policy, longest: int) -> bool:
+    """Whether adapters stay beside the base in the decoder, for completions of so many tokens."""
+    adapters = hasattr(policy.model, "get_base_model")
+    if shares(policy.device):
+        return adapters
+    return adapters and policy.keeps_decoder and longest <= UNMERGED_UP_TO
+
+
 def choose_decoder(policy: Policy, wanted: str) -> type[Decoder]:
     """The fastest decoder whose logits agree with the model's own full forward, found out once by
     trying.
@@ -330,7 +338,7 @@ def replays(policy: Policy) -> bool | None:
     uniform = torch.full((6, 4), 0.5, dtype=torch.float64, device=policy.device)
 
     def written(work: Work) -> Tensor:
-        decoder = LlamaDecoder(policy)
+        decoder = LlamaDecoder(policy, merged=not unmerged(policy, len(uniform)))
         at, _ = drawing(decoder.prefill(prompts, 2, 6), uniform[0], Slots.start(4, policy.device))
         decoder.reserve(6)
         return work(decoder, drawing, uniform, at)[2]

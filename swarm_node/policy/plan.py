@@ -74,7 +74,7 @@ class Arithmetic:
     trained: int  # bytes of a trained parameter, and of its gradient
     product: int  # bytes of a number in matrix products
     native: bool = False  # the hand-written training forward
-    # Under LoRA: the decoder has a copy of the blocks, into which it merges the adapters
+    # Under LoRA on a CPU: the decoder has a copy of the blocks beside those of the model
     merges: bool = False
 
 

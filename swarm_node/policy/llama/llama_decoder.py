@@ -10,7 +10,8 @@ be replayed until the buffers move.
 
 LoRA adapters are merged into a copy of the base, and then cost a step nothing. Or they stay two
 thin products beside it: then a step takes a little longer, and an update costs no new copy, so that
-one decoder serves all rounds.
+one decoder serves all rounds. On a card they always do, and there is one copy of the base: weights
+that are multiplied together lie in one piece of memory, of which the model's own are views.
 
 It has no gradients, so it cannot train. Other architectures keep their own forward.
 `decoding.agrees` compares its logits with the model's before it is used.
@@ -468,10 +469,41 @@ class LlamaDecoder:
         ) is not None:
             return product
         weights = [_weight(m, merged=self._merged).to(dtype) for m in modules]
+        if not self._merged and shares(self._device):
+            return Linear(_in_one_piece(weights, modules), bias, packed=False)
         weight = torch.cat(weights) if len(weights) > 1 else weights[0]
         if _worth_packing(weight):
             return Linear(torch.ops.mkldnn._reorder_linear_weight(weight), bias, packed=True)
         return Linear(weight, bias, packed=False)
+
+
+def shares(device: torch.device) -> bool:
+    """Whether the decoder multiplies by the base's own weights. A CPU multiplies faster by weights
+    in a layout of their own, and maps those of the base from a file that nodes share.
+    """
+    return device.type != "cpu"
+
+
+def _in_one_piece(weights: Sequence[Tensor], modules: Sequence[Any]) -> Tensor:
+    """The weights of these layers below one another, without a copy: if they do not lie so yet,
+    they are moved, and the layers take views of them.
+    """
+    first, place = weights[0], weights[0].storage_offset()
+    together = True
+    for weight in weights:
+        together &= weight.is_contiguous() and weight.storage_offset() == place
+        together &= weight.untyped_storage()._cdata == first.untyped_storage()._cdata
+        place += weight.numel()
+    if together:
+        rows = sum(len(weight) for weight in weights)
+        return first.as_strided((rows, first.shape[1]), first.stride())
+    with torch.inference_mode(False), torch.no_grad():  # else the model could not train on them
+        whole = torch.cat(list(weights))
+    for module, part in zip(modules, whole.split([len(weight) for weight in weights]), strict=True):
+        own = base_of(module).weight
+        if own.dtype == part.dtype:  # else the layers compute in another type than they are held in
+            own.data = part
+    return whole
 
 
 def _weight(module: Any, *, merged: bool) -> Tensor:

@@ -169,3 +169,74 @@ def test_a_decoder_is_kept_where_memory_is_plentiful(room, kept, monkeypatch) ->
     full = tiny_policy()
     fitted(LearningConfig(), full, LimitsConfig())
     assert not full.keeps_decoder, "all weights change with each update"
+
+
+# --- one copy of the base, as on a card -----------------------------------------------------------
+
+
+@pytest.fixture
+def as_on_a_card(monkeypatch) -> None:
+    """The decoder multiplies by the base's own weights, in no layout of its own."""
+    for place in (llama_decoder, module):
+        monkeypatch.setattr(place, "shares", lambda device: True)
+    monkeypatch.setattr(llama_decoder, "_worth_packing", lambda weight: False)
+
+
+def storages(policy) -> set[int]:
+    """Where the weights of the model lie."""
+    return {weight.untyped_storage().data_ptr() for weight in policy.model.parameters()}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_decoder_has_no_weight_of_its_own(family, as_on_a_card) -> None:
+    policy = adapted(family)
+    wanted = [weight.clone() for weight in policy.model.parameters()]
+    decoder = LlamaDecoder(policy, merged=False)
+    assert all(map(torch.equal, policy.model.parameters(), wanted))
+    for layer in decoder._layers:
+        for product in (layer.qkv, layer.out, layer.gate_up, layer.down):
+            assert product.weight.untyped_storage().data_ptr() in storages(policy)
+    again = LlamaDecoder(policy, merged=False)
+    for one, other in zip(decoder._layers, again._layers, strict=True):
+        assert one.qkv.weight.data_ptr() == other.qkv.weight.data_ptr()
+        assert torch.equal(one.gate_up.weight, other.gate_up.weight)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_with_one_copy_log_probs_are_those_of_transformers_with_peft(family, as_on_a_card) -> None:
+    policy, prompt = adapted(family), [3, 4, 5]
+    policy.keeps_decoder = False
+    config = GenerationConfig(max_completion_length=12)
+    generator = BatchGenerator(policy, config, decoder="native")
+    for number in range(3):
+        (group,) = generator.turns()([prompt], 4, str(number))
+        whole = generator.generate(PROMPTS, 4, str(number))
+        for each in (group, *whole):
+            assert isinstance(each, GeneratedGroup)
+            for tokens in each.tokens:
+                ids = torch.tensor([[*each.prompt_ids, *tokens.ids]])
+                with torch.no_grad():
+                    scores = policy.model(input_ids=ids).logits[0, len(each.prompt_ids) - 1 : -1]
+                chosen = torch.log_softmax(scores, -1).gather(1, torch.tensor(tokens.ids)[:, None])
+                assert tokens.log_probs == pytest.approx(chosen[:, 0].tolist(), abs=1e-4)
+        trained(policy, number)
+
+
+def test_a_policy_trains_on_weights_that_its_decoder_shares(as_on_a_card) -> None:
+    policy = adapted()
+    with torch.inference_mode():  # as while it generates
+        LlamaDecoder(policy, merged=False)
+    loss = policy.model(input_ids=torch.tensor([[3, 4, 5]])).logits.sum()
+    loss.backward()
+    gradients = [weight.grad for weight in policy.model.parameters() if weight.requires_grad]
+    assert all(gradient is not None and gradient.isfinite().all() for gradient in gradients)
+
+
+def test_long_completions_too_have_one_decoder_on_a_card(as_on_a_card, made) -> None:
+    policy = adapted(max_position_embeddings=512)
+    config = GenerationConfig(max_completion_length=module.UNMERGED_UP_TO + 1)
+    generator = BatchGenerator(policy, config, decoder="native")
+    made.clear()
+    for number in range(3):
+        generator.generate(PROMPTS[:1], 2, str(number))
+    assert len(made) == 1
