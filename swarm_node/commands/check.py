@@ -23,15 +23,15 @@ SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)(?<=\.)\s+(?=[A-Z0-9])")
 PAGE = """\
 usage: swarm-node check [CONFIG.toml] [--flags] [--all]
 
-What run would do with the same file, environment and flags: the options that
-differ from their defaults, where each comes from and what it means; and what it
-comes to on this machine. Nothing runs.
+Shows what run would do with the same file, environment and flags: the options
+that differ from their defaults, where each of them comes from and what it
+means, and whether the model fits on this machine. Nothing is trained.
 
-  --all                          every option, not only those that differ
-  --memory 8GB                   plan for a card of this size, not this machine
+  --all                          show every option
+  --memory 8GB                   plan for a GPU of this size instead
   --model.name NAME              smollm2-135m, a starter, folder or hub name
-  --environment.tasks TASK ...   what to ask, such as gcd/easy,lcm/easy
-  --asynchronous.enabled         write and train at the same time"""
+  --environment.tasks TASK ...   tasks to train on, such as gcd/easy,lcm/easy
+  --asynchronous.enabled         generate and train at the same time"""
 
 
 def command(argv: list[str]) -> None:

@@ -83,7 +83,7 @@ class Written:
         if any(isnan(log_prob) for completion in sampled for log_prob in completion.log_probs):
             raise Diverged(
                 "the model gives no probabilities any more: its weights are damaged, and are not "
-                "saved; go on from the last checkpoint with a smaller training.learning_rate",
+                "saved; continue from the last checkpoint with a smaller training.learning_rate",
                 sound=False,
             )
         return [sampled[k : k + group_size] for k in range(0, len(sampled), group_size)]

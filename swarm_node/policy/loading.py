@@ -16,18 +16,20 @@ from warnings import filterwarnings
 import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PretrainedConfig
+from transformers.utils import cached_file
 
 from swarm_node.common.errors import UserError, first_line, reason_of
-from swarm_node.common.files import write_bytes
+from swarm_node.common.files import read_plain, write_bytes
 from swarm_node.common.parsing import parse_json
 from swarm_node.common.terminal import native_kept
-from swarm_node.policy import bounds, named, soundness
+from swarm_node.policy import bounds, named, soundness, tokenizer_trial
 from swarm_node.policy.device import attempt, keep_freed
 from swarm_node.policy.download import announce, only_bars_of_downloads
 from swarm_node.policy.hardware import choose_device, multiplies_bfloat16
 from swarm_node.policy.policy import Frame, Policy
 from swarm_node.policy.precision import Use, plain, precision_of
 from swarm_node.policy.soundness import Damaged
+from swarm_node.policy.tokenizer_trial import TooSlow
 from swarm_node.policy.tried import Tried
 from swarm_node.settings import NO_TEMPLATE, EvaluationConfig, LearningConfig, ModelConfig
 
@@ -51,6 +53,7 @@ def configured_policy(
 
 
 ROOM_OF_TABLES = 2**30  # bytes: masks and rotations that no file has
+TOKENIZER = "tokenizer.json"
 MAMBAS = {"falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h"}  # as peft names them
 
 
@@ -95,6 +98,7 @@ def _loaded(
     revision = config.revision or "main"  # a folder has none, and ignores it
     if isinstance(source, str) and not here:
         announce(source, revision)
+    _check_tokenizer(source, revision, here)
     with native_kept(f"the tokenizer of {config.name}"):
         tokenizer = AutoTokenizer.from_pretrained(
             source, revision=revision, trust_remote_code=False, local_files_only=here
@@ -184,6 +188,27 @@ def _check_hub(name: str | Path, revision: str, here: bool) -> None:
         revision, here = "main", False
     found, _ = PretrainedConfig.get_config_dict(name, revision=revision, local_files_only=here)
     bounds.check_config(found)
+
+
+def _check_tokenizer(source: str | Path, revision: str, here: bool) -> None:
+    """Raises Damaged where the tokenizer of this folder or hub model takes too much time or memory.
+    It is tried in a process of its own before a library of ours loads it.
+    """
+    place: str | Path | None = source / TOKENIZER if isinstance(source, Path) else None
+    if isinstance(source, str):
+        place = cached_file(
+            source,
+            TOKENIZER,
+            revision=revision,
+            local_files_only=here,
+            _raise_exceptions_for_missing_entries=False,
+        )
+    if place is None or not Path(place).exists():
+        return
+    try:
+        tokenizer_trial.check_file(read_plain(Path(place), bounds.MAX_TOKENIZER))
+    except TooSlow as error:
+        raise Damaged(f"its tokenizer {error}") from error
 
 
 def _check_weights(folder: Path) -> None:

@@ -143,6 +143,6 @@ def keep_records(telemetry: Telemetry, home: Path, config: NodeConfig) -> None:
     except OSError as error:
         telemetry.emit(
             Warned(
-                f"{home} cannot be written: {reason_of(error)}; training goes on, make room there"
+                f"{home} cannot be written: {reason_of(error)}; training continues, make room there"
             )
         )

@@ -303,7 +303,7 @@ class VllmGenerator:
             raise RoundLost(
                 f"the vLLM server's log-probs differ from the trainer's by {self.difference:.3f} "
                 f"nats per token: does it serve {self._folder}, with --logprobs-mode "
-                "processed_logprobs? If it does, start it anew: it has old weights"
+                "processed_logprobs? If it does, start it again: it has old weights"
             )
 
     def _differences(self, before: Sequence[int], tokens: Tokens) -> list[float]:
@@ -370,7 +370,7 @@ def _server(policy: Policy, options: VllmConfig, place: Placement) -> VllmServer
     ):
         raise UserError(
             "vLLM on a CPU keeps the old output head of a model whose head is its embedding: "
-            "train LoRA adapters (model.lora_rank), or leave vllm.url out"
+            "train LoRA adapters (model.lora_rank), or remove vllm.url"
         )
     arguments = [
         "--model",
@@ -388,7 +388,7 @@ def _refuse_what_vllm_does_not_do(policy: Policy, config: GenerationConfig) -> N
     """UserError for options that a vLLM server would silently ignore."""
     if config.stop_below:
         raise UserError(
-            "vLLM cannot break off a completion by generation.stop_below: leave one of them out"
+            "vLLM cannot break off a completion by generation.stop_below: remove one of them"
         )
     if not policy.precision.plain:
         raise UserError(
@@ -397,5 +397,5 @@ def _refuse_what_vllm_does_not_do(policy: Policy, config: GenerationConfig) -> N
         )
     if any(type(module).__name__ == "Linear4bit" for module in policy.model.modules()):
         raise UserError(
-            "a vLLM server generates with plain weights: leave out model.quantization, or vLLM"
+            "a vLLM server generates with plain weights: remove model.quantization, or vLLM"
         )

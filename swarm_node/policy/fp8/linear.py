@@ -217,5 +217,5 @@ def use_fp8(
     if precision == "bf16":
         return None
     if config.model.quantization != "none":
-        raise UserError("model.quantization needs fp8.precision bf16: leave one of the two out")
+        raise UserError("model.quantization needs fp8.precision bf16: remove one of the two")
     return swap_linears(model, choose(device), precision == "fp8")

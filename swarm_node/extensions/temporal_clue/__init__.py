@@ -1,1 +1,0 @@
-"""Gone to swarm_node.environments.temporal_clue."""
