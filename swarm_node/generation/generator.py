@@ -111,12 +111,14 @@ class BatchGenerator:
         self._keeps = False  # whether a decoder goes on from turn to turn
         self._kept: Decoder | None = None
         # Whether one decoder serves all rounds, and where it is between them
+        self._beside = unmerged(policy, config.max_completion_length)
         self._persists = (
             self._decoder_type is LlamaDecoder
             and policy.precision.plain
-            and unmerged(policy, config.max_completion_length)
+            and (self._beside or (policy.keeps_decoder and shares(policy.device)))
         )
-        self._between: list[LlamaDecoder] = []
+        self._between: list[tuple[LlamaDecoder, Graphs]] = []
+        self._graphs = Graphs()
         self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
         # A CPU is not waited for, so the end of a completion is noticed at once.
         self._block = 1 if policy.device.type == "cpu" else BLOCK
@@ -138,14 +140,16 @@ class BatchGenerator:
         """See interfaces.Generator. A prompt longer than the context allows is skipped."""
         # The decoder and its weights are freed with the copy, unless the next round goes on with it
         writing = copy(self)
+        writing._graphs = Graphs()
         if self._persists and self._between:
-            writing._kept = self._between.pop()
-            with torch.no_grad():
-                writing._kept.renew()
+            decoder, writing._graphs = self._between.pop()
+            decoder.renew()
+            writing._kept = decoder
         groups = writing._behind(prompts, group_size, stream)
         if self._persists and isinstance(writing._kept, LlamaDecoder):
-            writing._kept.rest()
-            self._between.append(writing._kept)
+            keeps = self._policy.keeps_decoder
+            writing._kept.rest(keep=keeps)
+            self._between.append((writing._kept, writing._graphs if keeps else Graphs()))
         return groups
 
     def turns(self) -> Turns:
@@ -154,6 +158,7 @@ class BatchGenerator:
         """
         turning = copy(self)
         turning._stops, turning._keeps = self._turn_stops, True
+        turning._graphs = Graphs()
         return turning._behind
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
@@ -243,7 +248,7 @@ class BatchGenerator:
         if isinstance(made, LlamaDecoder):
             made.again = self._keeps
         decoder = Distinct(made) if self._block == 1 else made
-        work: Work = Graphs() if self.replays else block
+        work: Work = self._graphs if self.replays else block
         at = Slots.start(rows, policy.device)
         so_far: list[list[int]] = [[] for _ in range(rows)]
         with policy.casts_held():
@@ -267,7 +272,9 @@ class BatchGenerator:
                     break
                 logits = None
                 if running.float().mean() <= COMPACT_BELOW:
-                    slots = still_running(running)
+                    slots = still_running(running, by_halves=self.replays)
+                    if self.replays and slots.numel() == running.numel():
+                        continue
                     active = active.flatten()[slots]
                     decoder.keep(to_device(slots, policy.device))
                     at = at.only(to_device(slots.flatten(), policy.device))
@@ -278,7 +285,7 @@ class BatchGenerator:
     def _made(self) -> Decoder:
         """A decoder with the present weights."""
         if self._decoder_type is LlamaDecoder:
-            return LlamaDecoder(self._policy, merged=not self._persists)
+            return LlamaDecoder(self._policy, merged=not self._beside)
         return self._decoder_type(self._policy)
 
     def _stopped(
@@ -302,6 +309,13 @@ class BatchGenerator:
                     break
         over = to_device(stopped, row.device)
         return replace(at, length=to_device(length, row.device), running=at.running & ~over)
+
+
+def _halved(whole: int, needed: int) -> int:
+    """The smallest half, fourth ... of the whole that is not less than what is needed."""
+    while (half := -(-whole // 2)) >= needed and half < whole:
+        whole = half
+    return whole
 
 
 def unmerged(policy: Policy, longest: int) -> bool:
@@ -339,22 +353,33 @@ def replays(policy: Policy) -> bool | None:
 
     def written(work: Work) -> Tensor:
         decoder = LlamaDecoder(policy, merged=not unmerged(policy, len(uniform)))
-        at, _ = drawing(decoder.prefill(prompts, 2, 6), uniform[0], Slots.start(4, policy.device))
-        decoder.reserve(6)
-        return work(decoder, drawing, uniform, at)[2]
+        rounds = []
+        for asked in (prompts, prompts[::-1]):  # the second replays what the first has recorded
+            start = Slots.start(4, policy.device)
+            at, _ = drawing(decoder.prefill(asked, 2, 6), uniform[0], start)
+            decoder.reserve(6)
+            rounds.append(work(decoder, drawing, uniform, at)[2])
+            decoder.rest(keep=True)
+        return torch.cat(rounds)
 
     found = probed(lambda: (written(Graphs()), written(block)), "in trying CUDA graphs")
     return None if found is None else agreement(*found, COARSE)
 
 
-def still_running(running: Tensor) -> Tensor:
+def still_running(running: Tensor, *, by_halves: bool = False) -> Tensor:
     """Slots [prompts', group'] of the prompts [prompts, group] that still run, running ones first.
 
     Prompts with fewer running rows than the fullest are filled up with ended ones, whose tokens are
-    never read.
+    never read. `by_halves`: so are both sizes, to a half, a fourth ... of what there was: few sizes
+    come up, for each of which a step is recorded.
     """
     group = running.shape[1]
     prompts = running.any(dim=1).nonzero()[:, 0]
     width = int(running.sum(dim=1).max())
+    if by_halves:
+        ended = (~running.any(dim=1)).nonzero()[:, 0]
+        count = _halved(len(running), len(prompts))
+        prompts = torch.cat([prompts, ended])[:count].sort()[0]
+        width = _halved(group, width)
     order = running[prompts].int().argsort(dim=1, descending=True, stable=True)[:, :width]
     return prompts[:, None] * group + order

@@ -45,11 +45,8 @@ def fitted(
     )
     if made is None:
         return config, None
-    policy.keeps_decoder = (
-        policy.device.type == "cpu"
-        and config.model.lora_rank > 0
-        and not policy.frugal
-        and made.keeps_copy
+    policy.keeps_decoder = not policy.frugal and (
+        made.keeps_generation if shares(policy.device) else made.copy > 0 and made.keeps_copy
     )
     policy.checkpointing |= made.choice.checkpointing
     policy.concurrent_tokens = policy.concurrent_tokens or made.choice.concurrent

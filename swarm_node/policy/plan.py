@@ -125,6 +125,11 @@ class Plan:
         return replace(self, weights=self.weights + self.copy).is_little()
 
     @property
+    def keeps_generation(self) -> bool:
+        """Whether it fits with all of what generation takes there while the node trains."""
+        return replace(self, weights=self.weights + self.generation).fits
+
+    @property
     def fits(self) -> bool:
         return self.total <= USABLE * self.room
 

@@ -1,8 +1,11 @@
 """One decoder serves all rounds of a policy with adapters, and generates what a new one would."""
 
+from typing import ClassVar
+
 import pytest
 import torch
 
+from swarm_node.generation import block
 from swarm_node.generation import generator as module
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.policy import memory_plan
@@ -107,7 +110,7 @@ def test_between_rounds_a_decoder_holds_weights_alone() -> None:
     policy = adapted()
     generator = BatchGenerator(policy, GenerationConfig(), decoder="native")
     generator.generate(PROMPTS, 4, "s")
-    (decoder,) = generator._between
+    ((decoder, _),) = generator._between
     buffers = (decoder._prefix, decoder._suffix, decoder._columns, decoder._before)
     assert not any(buffers)
     assert decoder._cos.numel() == decoder._bias.numel() == 0
@@ -139,11 +142,11 @@ def test_after_a_shortage_of_memory_the_decoder_is_let_go(monkeypatch) -> None:
         return prefill(self, *arguments)
 
     monkeypatch.setattr(LlamaDecoder, "prefill", short)
-    (before,) = generator._between
+    ((before, _),) = generator._between
     assert [each.completions for each in generator.generate(PROMPTS, 4, "s")] == [
         each.completions for each in whole
     ]
-    assert generator._between != [before]
+    assert generator._between[0][0] is not before
 
 
 @pytest.mark.parametrize(
@@ -240,3 +243,124 @@ def test_long_completions_too_have_one_decoder_on_a_card(as_on_a_card, made) -> 
     for number in range(3):
         generator.generate(PROMPTS[:1], 2, str(number))
     assert len(made) == 1
+
+
+# --- recordings that serve all rounds ------------------------------------------------------------
+
+
+class Standing:
+    """Stands in for a recording, which only a card can make: takes the step, and finds what it
+    reads and writes at the places of the first time.
+    """
+
+    made: ClassVar[list["Standing"]] = []
+
+    def __init__(self, decoder, drawing, uniform, at, beside=None) -> None:
+        self._decoder, self._drawing, self._at = decoder, drawing, at.clone()
+        self._places = places_of(decoder)
+        self.made.append(self)
+
+    def __call__(self, uniform, at):
+        assert places_of(self._decoder) == self._places
+        self._at.copy_(at)
+        after, taken = self._drawing(
+            self._decoder.step(self._at.token, self._at.running), uniform, self._at
+        )
+        self._at.copy_(after)
+        return self._at, taken
+
+
+def places_of(decoder: LlamaDecoder) -> list[tuple]:
+    """Where all that a step reads and writes lies, and its shapes."""
+    tensors = [decoder._cos, decoder._sin, decoder._bias, decoder._at, decoder._embedding]
+    tensors += [tensor for pair in (*decoder._prefix, *decoder._suffix) for tensor in pair]
+    for layer in decoder._layers:
+        for product in (layer.qkv, layer.out, layer.gate_up, layer.down):
+            tensors += [product.weight, product.down, product.up]
+        tensors += [layer.input_norm, layer.mlp_norm]
+    return [(x.data_ptr(), tuple(x.shape)) for x in tensors if x is not None]
+
+
+@pytest.fixture
+def recorded(monkeypatch, as_on_a_card) -> list[Standing]:
+    """The recordings that are made."""
+    monkeypatch.setattr(block, "_Recorded", Standing)
+    monkeypatch.setattr(Standing, "made", [])
+    return Standing.made
+
+
+def replaying(policy, **options) -> BatchGenerator:
+    config = GenerationConfig(max_completion_length=40, **options)
+    generator = BatchGenerator(policy, config, decoder="native")
+    generator._block, generator.replays = block.BLOCK, True
+    return generator
+
+
+def asked(number: int) -> list[str]:
+    """Prompts of other lengths each round."""
+    return [text + "?" * (number + k) for k, text in enumerate(PROMPTS)]
+
+
+@pytest.mark.parametrize("kind", ["adapters", "all weights in bfloat16"])
+def test_a_step_is_recorded_once_for_twenty_rounds(kind, recorded) -> None:
+    lora = kind == "adapters"
+    policy = adapted() if lora else tiny_policy("Qwen2", autocast=torch.bfloat16)
+    policy.eos_ids, policy.keeps_decoder = (
+        frozenset({2**20}),
+        True,
+    )  # all are as long as they may be
+    generator = replaying(policy)
+    for number in range(20):
+        generator.generate(asked(number), 4, str(number))
+        if number == 1:
+            first = len(recorded)
+        with torch.no_grad():
+            for weight in policy.model.parameters():
+                if weight.requires_grad:
+                    weight.mul_(1.01)
+        policy.version += 1
+    assert first == 1, "one size: 3 prompts, 4 completions, room for 40 tokens"
+    assert len(recorded) == first, "made once"
+
+
+@pytest.mark.parametrize("kind", ["adapters", "all weights"])
+def test_replayed_rounds_are_those_of_new_decoders(kind, recorded, monkeypatch) -> None:
+    """With natural endings, for which slots are moved together."""
+    policy = adapted("Qwen3") if kind == "adapters" else tiny_policy("Qwen3", eos=MANY_EOS)
+    policy.keeps_decoder = True
+    generator = replaying(policy)
+    for number in range(4):
+        ours = generator.generate(asked(number), 4, str(number))
+        reference = BatchGenerator(policy, generator._config, decoder="model")
+        for mine, theirs in zip(
+            ours, reference.generate(asked(number), 4, str(number)), strict=True
+        ):
+            assert mine.completions == theirs.completions
+            for one, other in zip(mine.tokens, theirs.tokens, strict=True):
+                assert one.log_probs == pytest.approx(other.log_probs, abs=1e-4)
+        with torch.no_grad():
+            for weight in policy.model.parameters():
+                weight.mul_(1.02)
+        policy.version += 1
+    assert len(recorded) <= 6, "sizes are halves, and come again"
+
+
+def test_where_memory_is_short_nothing_of_a_round_stays(recorded) -> None:
+    policy = adapted()
+    policy.keeps_decoder = False
+    generator = replaying(policy)
+    for number in range(2):
+        generator.generate(asked(number), 4, str(number))
+        ((decoder, graphs),) = generator._between
+        assert not decoder._places._pieces and not graphs._recorded
+
+
+def test_sizes_are_halved_where_a_step_is_recorded_for_each() -> None:
+    running = torch.zeros(6, 8, dtype=torch.bool)
+    running[1, 2] = running[4, [0, 5, 6]] = True
+    slots = module.still_running(running, by_halves=True)
+    assert slots.shape == (2, 4)
+    assert {10, 32, 37, 38} <= {*slots.flatten().tolist()}
+    running[5] = True
+    slots = module.still_running(running, by_halves=True)
+    assert slots.shape == (3, 8) and len({*slots.flatten().tolist()}) == 24
