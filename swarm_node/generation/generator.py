@@ -8,6 +8,7 @@ has ended between blocks.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -143,7 +144,8 @@ class BatchGenerator:
         writing._graphs = Graphs()
         if self._persists and self._between:
             decoder, writing._graphs = self._between.pop()
-            decoder.renew()
+            with self._without_gradients():
+                decoder.renew()
             writing._kept = decoder
         groups = writing._behind(prompts, group_size, stream)
         if self._persists and isinstance(writing._kept, LlamaDecoder):
@@ -225,10 +227,14 @@ class BatchGenerator:
     def _decode(
         self, prompts: list[list[int]], group_size: int, stream: str, first: int
     ) -> list[list[Sampled]]:
-        # Inference mode is a little faster, but makes autocast cast the weights anew for every
-        # product.
-        with torch.inference_mode() if self._policy.autocast_dtype is None else torch.no_grad():
+        with self._without_gradients():
             return self._decoded(prompts, group_size, stream, first)
+
+    def _without_gradients(self) -> AbstractContextManager[None]:
+        """Inside, no gradients are kept. Inference mode is a little faster, but makes autocast cast
+        the weights anew for every product.
+        """
+        return torch.inference_mode() if self._policy.autocast_dtype is None else torch.no_grad()
 
     def _decoded(
         self, prompts: list[list[int]], group_size: int, stream: str, first: int

@@ -189,8 +189,8 @@ class LlamaDecoder:
         same places. First how often those have moved.
         """
         assert self._places is not None
-        keys = self._suffix[0][0]
-        return self._places.moves, *keys.shape[:4], self._prefix[0][1].shape[1]
+        sizes = (*self._suffix[0][0].shape[:4], self._prefix[0][1].shape[1], self._cos.shape[2])
+        return self._places.moves, *sizes
 
     @torch.inference_mode()
     def renew(self) -> None:
