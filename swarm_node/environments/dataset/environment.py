@@ -121,9 +121,8 @@ class Facts(BaseModel):
                     True,
                     (
                         f"{count} of {count + self.train + self.held_out} rows can never be "
-                        "correct, "
-                        f"since {self.verifier['name']} refuses their own answers, and are left "
-                        f"out: {lines}"
+                        f"correct, since {self.verifier['name']} refuses their own answers, and "
+                        f"are skipped: {lines}"
                     ),
                 )
             else:
