@@ -4,7 +4,7 @@ import re
 import shutil
 import textwrap
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from swarm_node.common.command import Command
 from swarm_node.home.asks import going_on
@@ -14,6 +14,9 @@ from swarm_node.scoring import sandbox
 from swarm_node.settings import CheckConfig, NodeConfig, adjusted, with_sections
 from swarm_node.settings.command_line import from_command_line, origins, sources_of
 from swarm_node.settings.options import describe, flatten
+
+if TYPE_CHECKING:
+    from swarm_node.policy.plan import Plan
 
 SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)(?<=\.)\s+(?=[A-Z0-9])")
 
@@ -79,7 +82,7 @@ def examine(config: NodeConfig, card: str = "") -> list[str]:
         turns = environment.catalogue.most_turns
         notes = [f"{'warning: ' * warning}{text}" for warning, text in environment.notes]
     if card:
-        return [*notes, *plan_for(config, card, turns).lines()]
+        return [*notes, *_planned(plan_for(config, card, turns), config)]
     policy = configured_policy(config)
     plan = plan_here(config, policy, config.limits, turns)
     generator = BatchGenerator(policy, config.generation)
@@ -104,8 +107,12 @@ def examine(config: NodeConfig, card: str = "") -> list[str]:
         f"tasks: {', '.join(tasks)}",
         *notes,
         sandbox.describe(sandbox.layers()),
-        *(plan.lines() if plan else ["memory: not known for this device or model"]),
+        *(_planned(plan, config) if plan else ["memory: not known for this device or model"]),
     ]
+
+
+def _planned(plan: "Plan", config: NodeConfig) -> list[str]:
+    return [*plan.lines(), plan.of_checkpoints(config.checkpoint.minutes)]
 
 
 def _wrapped(text: str, indent: str) -> str:

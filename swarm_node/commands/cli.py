@@ -17,6 +17,8 @@ USAGE = "usage: swarm-node [COMMAND|run] [arguments] | COMMAND --help[-all] | --
 HELP = "swarm-node COMMAND --help shows the most used options, --help-all shows all."
 # Seconds until a user at a terminal sees a line; with the start before it, within one second
 SOON = 0.4
+# The variables of torch's allocator; all are its own name for the same
+ALLOCATOR = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"}
 
 
 def main() -> None:
@@ -35,7 +37,18 @@ def main() -> None:
     # Before torch loads, since its idle threads would spin: two nodes on two cores take a tenth of
     # the time without.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    settle_allocator()
     leave(outcome(sys.argv[1:]))
+
+
+def settle_allocator() -> None:
+    """Lets torch grow the memory that it holds of a card, before torch loads: micro-batches differ
+    in length, and fixed pieces of a card's memory would soon fit none of them. What the user has
+    set stays. WSL2 has no such memory, and torch would warn of that.
+    """
+    if ALLOCATOR & os.environ.keys() or "microsoft" in os.uname().release.lower():
+        return
+    os.environ["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"
 
 
 def outcome(argv: list[str], act: "Callable[[list[str]], None] | None" = None) -> int:

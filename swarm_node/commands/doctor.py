@@ -290,23 +290,20 @@ def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding
 def _gpu(config: NodeConfig) -> Finding:
     import torch
 
+    from swarm_node.policy.hardware import unusable
     from swarm_node.telemetry.manifest import hardware
 
-    cards = hardware()["gpus"]
     if torch.cuda.is_available():
+        names = ", ".join(hardware()["gpus"])
         if can_compile():
-            return Finding("GPU", Level.OK, ", ".join(cards))
+            return Finding("GPU", Level.OK, names)
         text = (
             "slower kernels run, as Triton finds no C compiler or no Python.h: apt install gcc "
             "python3-dev"
         )
-        return Finding("GPU", Level.NOTE, f"{', '.join(cards)}; {text}")
-    if cards:
-        text = (
-            f"{', '.join(cards)} found, but torch {torch.__version__} cannot use it: install a "
-            "CUDA build of torch"
-        )
-        return Finding("GPU", Level.NOTE, text)
+        return Finding("GPU", Level.NOTE, f"{names}; {text}")
+    if why := unusable():
+        return Finding("GPU", Level.NOTE, why)
     return Finding("GPU", Level.NOTE, f"none; the CPU is used ({config.model.device})")
 
 

@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from swarm_node.settings import LearningConfig
 from swarm_node.settings.secret import AUTO, UNSHOWN, SecretUrl
-from swarm_node.settings.sections import Grants, Program, Section
+from swarm_node.settings.sections import Grants, Program, Section, Text
 
 SECRET_FLAGS = {"key", "token", "password", "secret"}  # last words of flags of vLLM that take one
 
@@ -30,6 +30,11 @@ class VllmConfig(Section):
     arguments: Annotated[tuple[str, ...], Grants("arguments of a program")] = ()
     """More arguments for the server that the node starts, each as on vLLM's own command line. Put
     no key and no token here: vLLM has variables for these.
+    """
+    device: Text = ""
+    """Card for the server that the node starts, such as 1, as CUDA_VISIBLE_DEVICES has it. Empty:
+    another card than the trainer's where there is one, else the trainer's, of which the server
+    takes what the memory plan leaves over, and sleeps while the node trains.
     """
     folder: Path = Path("~/.swarm-node/vllm")
     """Folder from which the server loads the model or the LoRA adapters. The node writes it after
