@@ -182,11 +182,17 @@ def sources_of(
     takes = first.split(".")[-1].upper() if first else "" if flags_only else CONFIG_FILE
     word, flags = parse(kind, argv, program, takes)
     file = shipped(Path(word)) if word and not first else None
-    stored = by_present_names(kind, flatten(read_options(file)) if file else {})
+    written = flatten(read_options(file)) if file else {}
+    stored = by_present_names(kind, written)
+    in_file = by_present_names(kind, {key: f"{file}: {key}" for key in written})
     variables = _variables(kind, os.environ)
+    ours = {_key(name): name for name in os.environ if name.startswith(PREFIX)}
+    in_shell = by_present_names(kind, ours)
     given = [
-        Source("file", stored, {key: f"{file}: {key}" for key in stored}),
-        Source("environment", variables, {key: _variable(key) for key in variables}),
+        Source("file", stored, in_file),
+        Source(
+            "environment", variables, {key: in_shell.get(key, _variable(key)) for key in variables}
+        ),
         flags,
     ]
     given.insert(0, _of_home(kind, given))
@@ -436,8 +442,7 @@ def _variables(kind: type[BaseModel], environment: Mapping[str, str]) -> dict[st
     found: dict[str, Any] = {}
     strange = []
     for name in ours:
-        written, text = name.removeprefix(PREFIX).lower().replace("__", "."), environment[name]
-        key = _present_name(written, kinds)
+        key, text = _present_name(_key(name), kinds), environment[name]
         if key not in every | sections:
             if "." in key:
                 near = meant(key, sorted(every))
@@ -465,6 +470,11 @@ def _present_name(key: str, kinds: Sequence[type[BaseModel]]) -> str:
     for kind in kinds:
         (key,) = by_present_names(kind, {key: None})
     return key
+
+
+def _key(variable: str) -> str:
+    """The key that a variable of this name sets."""
+    return variable.removeprefix(PREFIX).lower().replace("__", ".")
 
 
 def _variable(key: str) -> str:
