@@ -39,7 +39,7 @@ export class Rollouts {
   pause() {
     this.held = !this.held;
     this.hold.setAttribute("aria-pressed", String(this.held));
-    replace(this.hold, document.createTextNode(this.held ? "Go on" : "Hold still"));
+    replace(this.hold, document.createTextNode(this.held ? "Continue" : "Hold still"));
     if (!this.held) this.show("state");
   }
 
