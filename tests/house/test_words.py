@@ -160,5 +160,5 @@ def test_a_commit_is_named_in_a_line_of_sources_and_in_no_other_sentence() -> No
 
 
 def test_a_hash_within_a_sentence_is_found_and_one_in_a_source_or_a_block_of_code_is_not() -> None:
-    page = "We ran it at commit bb564e9.\n\nSource: `make` at commit bb564e9.\n\n    git show bb564e9\n"
+    page = "We ran it at commit bb564e9.\n\nSource: commit bb564e9.\n\n    git show bb564e9\n"
     assert unsourced(page) == ["We ran it at commit bb564e9."]
