@@ -33,8 +33,8 @@ class VllmConfig(Section):
     """
     device: Text = ""
     """GPU for the server that the node starts, such as 1, as in CUDA_VISIBLE_DEVICES. Empty: a GPU
-    other than the trainer's if there is one. Otherwise the server shares the trainer's GPU: it takes
-    the memory that the plan leaves over, and sleeps while the node trains.
+    other than the trainer's if there is one. Otherwise the server shares the trainer's GPU: it
+    takes the memory that the plan leaves over, and sleeps while the node trains.
     """
     folder: Path = Path("~/.swarm-node/vllm")
     """Folder from which the server loads the model or the LoRA adapters. The node writes it after
