@@ -99,9 +99,10 @@ def sources_of(
         takes = first.split(".")[-1].upper()
     word, flags = parse(kind, argv, program, takes)
     file = shipped(Path(word)) if word and not first else None
-    stored = by_present_names(kind, flatten(read_options(file)) if file else {})
+    stored = flatten(read_options(file)) if file else {}
+    names = by_present_names(kind, {key: f"{file}: {key}" for key in stored})
     given = [
-        OptionSource("file", stored, {key: f"{file}: {key}" for key in stored}),
+        OptionSource("file", by_present_names(kind, stored), names),
         read_variables(kind, KINDS, os.environ),
         flags,
     ]
