@@ -6,14 +6,16 @@ import textwrap
 from contextlib import closing
 from typing import Any
 
+from swarm_node.common import plugins
 from swarm_node.common.command import Command
 from swarm_node.home.asks import going_on
 from swarm_node.node.defaults import resolved
 from swarm_node.policy.named import say
 from swarm_node.scoring import sandbox
-from swarm_node.settings import CheckConfig, NodeConfig, adjusted, with_sections
+from swarm_node.settings import CheckConfig, NodeConfig, with_sections
 from swarm_node.settings.command_line import from_command_line, origins, sources_of
 from swarm_node.settings.options import describe, flatten
+from swarm_node.swarm.joining import follow_card
 
 SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)(?<=\.)\s+(?=[A-Z0-9])")
 
@@ -34,8 +36,9 @@ comes to on this machine. Nothing runs.
 def command(argv: list[str]) -> None:
     """Resolve a configuration as `run` would, explain it, and find what would go wrong."""
     given, lines = from_command_line(CheckConfig, argv, "swarm-node check"), list[str]()
+    lines += plugins.gone()
     known = going_on(given, given.home.expanduser(), lines.append)
-    changed = adjusted(known, lines.append)
+    changed = follow_card(known, lines.append)
     config = resolved(changed, say)
     file, sources = sources_of(CheckConfig, argv, "swarm-node check")
     kind = with_sections(NodeConfig)

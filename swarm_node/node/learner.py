@@ -17,16 +17,17 @@ from protocol.messages import PeerId, Round
 from swarm_node.common import plugins
 from swarm_node.environments.registry import build_environment, with_environment
 from swarm_node.generation.generator import BatchGenerator
+from swarm_node.generation.vllm.settings import VllmConfig
 from swarm_node.node.round import Node, judging
 from swarm_node.policy.loading import configured_policy
 from swarm_node.policy.memory_plan import fitted
 from swarm_node.policy.plan import Plan, amount
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.tried import Tried
-from swarm_node.rollouts.defence import LayeredDefence
+from swarm_node.rollouts.defence import LAYERS, LayeredDefence
 from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
 from swarm_node.rollouts.pool import ExternalScoring, Reuse, RolloutPool, ScoringAhead
-from swarm_node.settings import DefenceConfig, LearningConfig, NodeConfig, asked_for
+from swarm_node.settings import DefenceConfig, LearningConfig, NodeConfig, section_of
 from swarm_node.training.trainer import GrpoTrainer
 
 # Groups come once a second at most, and a round may take a tenth of that
@@ -122,17 +123,17 @@ def build_node(
 
 
 def build_generator(config: LearningConfig, policy: Policy) -> Generator:
-    """The generator of an extension whose section asks for it, else one in this process."""
-    for name in asked_for(config, "generators"):
-        made: Generator | None = plugins.load("generators", name)(policy, config)
-        if made is not None:
-            return made
-    return BatchGenerator(policy, config.generation)
+    """A vLLM server's where the configuration names one, else one in this process."""
+    if not section_of(config, VllmConfig).url:
+        return BatchGenerator(policy, config.generation)
+    from swarm_node.generation.vllm.generator import vllm_generator  # now: it loads httpx
+
+    return vllm_generator(policy, config)
 
 
 def build_defence(config: DefenceConfig) -> LayeredDefence:
     """The layers in the order in which the configuration names them."""
-    return LayeredDefence([plugins.load("defences", name)() for name in config.layers])
+    return LayeredDefence([plugins.chosen("defences", name, LAYERS)() for name in config.layers])
 
 
 def build_trainer(

@@ -24,11 +24,18 @@ from swarm_node.common.parsing import parse_json
 from swarm_node.common.terminal import native_kept
 from swarm_node.policy import bounds, named, soundness
 from swarm_node.policy.device import attempt, keep_freed
+from swarm_node.policy.fp8.settings import Fp8Config
 from swarm_node.policy.policy import Frame, Policy
-from swarm_node.policy.precision import Use, plain, precision_of
+from swarm_node.policy.precision import Use, plain
 from swarm_node.policy.soundness import Damaged
 from swarm_node.policy.tried import Tried
-from swarm_node.settings import NO_TEMPLATE, EvaluationConfig, LearningConfig, ModelConfig
+from swarm_node.settings import (
+    NO_TEMPLATE,
+    EvaluationConfig,
+    LearningConfig,
+    ModelConfig,
+    section_of,
+)
 
 
 def configured_policy(
@@ -36,9 +43,9 @@ def configured_policy(
     resume: Path | None = None,
     tried: Tried | None = None,
 ) -> Policy:
-    """The policy of a whole configuration, with the frame around its prompts and the precision of
-    an extension whose section asks for one. `tried`: what is known to work here. UserError if the
-    model's chat template does not take the frame.
+    """The policy of a whole configuration, with the frame around its prompts and the precision that
+    it asks for. `tried`: what is known to work here. UserError if the model's chat template does
+    not take the frame.
     """
     policy = load_policy(config.model, resume, precision_of(config))
     policy.tried = tried or policy.tried
@@ -47,6 +54,15 @@ def configured_policy(
     arguments = parse_json(config.model.template_arguments or "{}") if chat else {}
     policy.take(Frame(system, arguments, next(iter(config.generation.stop), ""), chat))
     return policy
+
+
+def precision_of(config: LearningConfig | EvaluationConfig) -> Use:
+    """What puts the precision of a configuration into a model."""
+    if section_of(config, Fp8Config).precision == "bf16":
+        return plain
+    from swarm_node.policy.fp8.linear import use_fp8  # now: few ask for it
+
+    return partial(use_fp8, config)
 
 
 ROOM_OF_TABLES = 2**30  # bytes: masks and rotations that no file has

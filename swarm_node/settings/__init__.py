@@ -9,7 +9,6 @@ name of its table in TOML. The core reads no field of such a section: it passes 
 what the extension registers, which asks for its section by `section_of`.
 """
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar, cast
 
@@ -68,28 +67,6 @@ def sections_of(config: BaseModel) -> dict[str, Section]:
         for name in plugins.registered(KIND)
         if name in type(config).model_fields
     }
-
-
-def asked_for(config: BaseModel, kind: str) -> list[str]:
-    """The names registered under `kind` whose section, of the same name, has an option that the
-    user set.
-    """
-    sections = sections_of(config)
-    return [
-        name
-        for name in plugins.registered(kind)
-        if name in sections and sections[name] != type(sections[name])()
-    ]
-
-
-def adjusted(config: C, say: Callable[[str], None], keep: bool = False) -> C:
-    """The configuration as extensions adjust it before anything runs; they `say` each change in a
-    line. `keep`: they may write into the home. UserError where the configuration contradicts what
-    it names, such as a card.
-    """
-    for name in plugins.registered("adjustments"):
-        config = plugins.load("adjustments", name)(config, say, keep)
-    return config
 
 
 class _Extended:

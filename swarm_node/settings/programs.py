@@ -29,6 +29,11 @@ MICRO_BATCH = {"gpu": 16384, "cpu": 2048, "group": 4096, "adapters": 256}
 
 SIZE = re.compile(r"^ *(\d+(?:\.\d+)?) ?([GM])i?B? *$", re.IGNORECASE)  # of memory
 
+# What an option may name besides a file of the user's: rollouts/defence.py and
+# network/transport/libraries.py hold the code
+LAYERS = ("length", "ngrams", "rescue")
+BACKENDS = ("hivemind", "libp2p")
+
 Span = tuple[int, int]  # minutes of the day
 
 
@@ -110,12 +115,10 @@ class DefenceConfig(Section):
     every layer.
     """
 
-    layers: Annotated[tuple[Annotated[str, PlugIn("defences")], ...], Alias("--defence")] = (
-        "length",
-        "ngrams",
-        "rescue",
-    )
-    """Layers, in their order: registered names, or FILE:CLASS. length: drop completions much longer
+    layers: Annotated[
+        tuple[Annotated[str, PlugIn("defences", besides=LAYERS)], ...], Alias("--defence")
+    ] = LAYERS
+    """Layers, in their order: these names, or FILE:CLASS. length: drop completions much longer
     than local ones. ngrams: drop completions with strings that better external completions share
     and local ones lack. rescue: complete the prompt here, too, and add external completions that
     score higher than the mean of the local ones, without the rest of the external group.
@@ -141,7 +144,7 @@ class NetworkConfig(Section):
     from_home: ClassVar[frozenset[str]] = frozenset({"suggested"})
     enabled: bool = True
     """Whether to connect to peers. Without it, local groups take the place of external ones."""
-    backend: Annotated[str, PlugIn("backends")] = "hivemind"
+    backend: Annotated[str, PlugIn("backends", besides=BACKENDS)] = "hivemind"
     """Library that carries the messages: hivemind, or libp2p, which needs the extra of that name.
     Nodes of both kinds form one swarm.
     """
@@ -366,7 +369,9 @@ class BootstrapConfig(WithObservers):
     """
     mdns: Annotated[bool, _as_in_run("mdns")] = True
     """Be found by nodes on the same local network."""
-    backend: Annotated[str, PlugIn("backends"), _as_in_run("backend")] = "hivemind"
+    backend: Annotated[str, PlugIn("backends", besides=BACKENDS), _as_in_run("backend")] = (
+        "hivemind"
+    )
     """Library that carries the messages."""
     swarm: SwarmName = "public"
     """Name of the swarm."""

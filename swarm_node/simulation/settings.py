@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from swarm_node.settings.programs import DefenceConfig, LearningConfig
+from swarm_node.settings.programs import BACKENDS, DefenceConfig, LearningConfig
 from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section, Share, WithCommas
 
 
@@ -86,7 +86,7 @@ class SimulationConfig(LearningConfig):
     """memory: all nodes of a cell in one process, deterministic. process: every node a real process
     with a real network, at its own pace.
     """
-    node_backends: tuple[Annotated[str, PlugIn("backends")], ...] = ()
+    node_backends: tuple[Annotated[str, PlugIn("backends", besides=BACKENDS)], ...] = ()
     """Network backends of nodes 0, 1, ... in turn, such as hivemind,libp2p; empty gives every node
     the default.
     """

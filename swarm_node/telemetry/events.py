@@ -16,7 +16,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Protocol, Self
 
-from swarm_node.common import plugins
 from swarm_node.common.errors import UserError, reason_of
 from swarm_node.common.redaction import hidden
 from swarm_node.rollouts.groups import RoundReport, Selection
@@ -213,12 +212,15 @@ process, but the observer starts threads only at the event `Begun` and loads wha
 """
 
 
-def observe(telemetry: Telemetry, folder: Path, config: Section) -> int:
+def observe(
+    telemetry: Telemetry, folder: Path, config: Section, factories: Mapping[str, Factory]
+) -> int:
     """Add every observer that this configuration asks for.
 
     Args:
         folder: that of the run: the home of a node, or the report folder of a simulation.
         config: that of the command, such as NodeConfig, BootstrapConfig or SimulationConfig.
+        factories: the command's, by the name that a line about a failure gives.
 
     Returns:
         How many observers it added.
@@ -227,16 +229,15 @@ def observe(telemetry: Telemetry, folder: Path, config: Section) -> int:
         UserError: an observer cannot be loaded, cannot begin, or finds a mistake in its options.
     """
     made = 0
-    for name in plugins.registered("observers"):
-        factory: Factory = plugins.load("observers", name)
+    for name, factory in factories.items():
         try:
             observer = factory(folder, config, telemetry)
         except UserError:
             raise
         except Exception as error:
             raise UserError(
-                f"observer {name} cannot begin: {type(error).__name__}: {error}; mend it, or "
-                "remove its package"
+                f"observer {name} cannot begin: {type(error).__name__}: {error}; mend that, or "
+                "choose another folder"
             ) from error
         if observer is not None:
             telemetry.add(Guarded(f"observer {name}", observer, telemetry.show))

@@ -88,7 +88,7 @@ class Process:
             sys.executable,
             "-P",
             "-m",
-            "swarm_node.commands.cli",
+            "swarm_node",
             *arguments,
             "--home",
             str(home),
