@@ -43,14 +43,14 @@ NONE_LEARNED = "none of {} held-out questions was wrong before and is right now"
 PAGE = """\
 usage: swarm-node ask [TEXT] [--flags]
 
-What the node's model says, before its training and with its newest checkpoint,
-side by side. TEXT is put the way a task of the node puts its questions, behind
-the same shots; without TEXT one held-out question of each task is shown, if
-possible one that was wrong before and is right now. The home knows what it was
-trained on; the flags of run change that. A word behind -- is TEXT, even if it
-looks like a flag.
+Compares the answers of a model before its training and with its newest
+checkpoint, side by side. TEXT becomes a question of one of the node's tasks,
+with the same few-shot examples. Without TEXT you see one held-out question of
+each task, if possible one that was answered wrong before and is answered right
+now. The home folder knows the tasks; the flags of run choose others. A word
+after -- is TEXT, even if it looks like a flag.
 
-  --home FOLDER                  of the node (~/.swarm-node)
+  --home FOLDER                  home folder of the node (~/.swarm-node)
   --environment.tasks TASK ...   other tasks than those of the node
   --dataset.file FILE            other questions of your own
   --generation.max-completion-length N
@@ -67,7 +67,7 @@ class QuestionConfig(NodeConfig):
 def command(argv: list[str]) -> None:
     """Prints a table. A first argument without dashes is the text."""
     config = from_command_line(QuestionConfig, argv, "swarm-node ask", first="text")
-    checkpoint = newest(config.home / "checkpoints", "train first, by swarm-node run")
+    checkpoint = newest(config.home / "checkpoints", "train first, with swarm-node run")
     config = resolved(going_on(config, config.home.expanduser(), say), say)
     with closing(build_environment(config)) as environment:
         count = len(tasks_of(config))

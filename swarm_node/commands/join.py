@@ -34,15 +34,16 @@ TASKS = "environment.tasks"
 PAGE = f"""\
 usage: swarm-node join CODE [--flags]
 
-Train and share in the swarm of the node that ran swarm-node invite. The peers,
-swarm and tasks come from the code; your own options take precedence. The home
-keeps them in {HOME_FILE}: next time swarm-node run is enough. It
-keeps no secret: a line says which flags to give again.
+Trains and shares in the swarm of the node that ran swarm-node invite. The code
+contains the peers, the swarm and the tasks; your own options take precedence.
+The home folder keeps them in {HOME_FILE}, so that swarm-node run is
+enough next time. It does not keep secrets: a line tells you which flags to give
+again.
 
   --home FOLDER                  identity, checkpoints, logs (~/.swarm-node)
-  --environment.tasks TASK ...   only these of the tasks
-  --dataset.file FILE            the questions, where the code names a file
-  --max-rounds N                 stop after so many rounds in all
+  --environment.tasks TASK ...   only these of the swarm's tasks
+  --dataset.file FILE            your copy of the file that the code names
+  --max-rounds N                 stop after this many rounds in total
 
 All other options are those of run."""
 
@@ -60,7 +61,7 @@ def command(argv: list[str]) -> None:
     invited = decode(code)
     if invited.network:  # its card says the rest
         print(f"joining network {invited.network} through {invited.addresses[0]}", flush=True)
-        RUN.do(["--card", code, *flags])
+        RUN.do(["--manifest", code, *flags])
         return
     config = from_command_line(NodeConfig, flags, "swarm-node join")
     own = {
@@ -92,7 +93,7 @@ def check(invited: Invitation, config: NodeConfig) -> None:
         if each.file
     ]
     need = (
-        f"; in the invitation {', '.join(files)}: get that file, and name it by --dataset.file"
+        f"; in the invitation {', '.join(files)}: get that file, and name it with --dataset.file"
         if files
         else ""
     )

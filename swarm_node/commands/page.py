@@ -16,15 +16,16 @@ from swarm_node.settings.command_line import from_command_line
 PAGE = """\
 usage: swarm-node page [HOME] [--listen HOST:PORT] [--flags]
 
-A node in a browser, running or not. Prints the address, which holds a token.
-Stops on Ctrl-C; the node goes on.
+Opens the dashboard of a node in a browser, whether the node is running or not.
+Prints the address, which contains a token. Ctrl-C stops the dashboard; the node
+continues.
 
   --listen HOST:PORT   0.0.0.0:8080 for other machines (127.0.0.1:8420)
-  --names NAME ...     host names by which a proxy asks for it
-  --public             the public view at / without the token
-  --public-tasks LIST  tasks of your own that it may name
-  --open-metrics       /metrics without the token: figures, and only names
-                       that the public view may show"""
+  --names NAME ...     host names under which a proxy reaches the dashboard
+  --public             show the public view at / without the token
+  --public-tasks LIST  tasks of your own that the public view can name
+  --open-metrics       answer /metrics without the token, with figures and
+                       only those names that the public view can show"""
 
 NICE = 10  # beside a node: viewers wait, training does not
 # Set at every start: by Python, macOS, cli.py

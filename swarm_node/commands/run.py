@@ -41,24 +41,26 @@ from swarm_node.telemetry.trackers.observer import trackers
 PAGE = """\
 usage: swarm-node [run] [CONFIG.toml] [--flags]
 
-Train here and share. Stops on Ctrl-C, saves, and goes on from its home folder.
+Trains a model on this machine and shares with the swarm. Ctrl-C saves and
+stops; the next run continues from the home folder.
 
-  --peers MULTIADDR ...          the address of any running node, or of several
+  --peers MULTIADDR ...          addresses of one or more running nodes
   --home FOLDER                  identity, checkpoints, logs (~/.swarm-node)
-  --swarm NAME                   messages of other swarms are refused (public)
+  --swarm NAME                   name of the swarm (public)
   --model.name NAME              smollm2-135m, a starter, folder or hub name
-  --model.device NAME            cpu, cuda, cuda:1, mps (where CUDA is, CUDA)
-  --model.lora-rank N               train adapters of this rank, not all weights
-  --environment.tasks TASK ...   what to ask, such as gcd/easy,lcm/easy
-  --training.learning-rate RATE  3e-4 for starters, 1e-6 to 1e-5 for others
-  --max-rounds N                 stop after so many rounds in all
-  --validation.every N           ask held-out questions every so many rounds
+  --model.device NAME            cpu, cuda, cuda:1, mps (default: CUDA, if any)
+  --model.lora-rank N            train adapters of this rank, not all weights
+  --environment.tasks TASK ...   tasks to train on, such as gcd/easy,lcm/easy
+  --training.learning-rate RATE  3e-4 for starters, 2e-4 for LoRA adapters,
+                                 1e-6 to 1e-5 for all weights of other models
+  --max-rounds N                 stop after this many rounds in total
+  --validation.every N           rounds between tests with held-out questions
   --network.no-enabled           train alone
-  --network.port N               to listen on (a free one)
-  --asynchronous.enabled         write and train at the same time
+  --network.port N               port to listen on (default: any free one)
+  --asynchronous.enabled         generate and train at the same time
 
-A list is given by comma or space alike. Options can stand in CONFIG.toml too:
-[training] learning_rate = 1e-4."""
+Separate the values of a list with commas or spaces. Options can also be in
+CONFIG.toml, such as [training] learning_rate = 1e-4."""
 
 
 # Who is told of a run, by name. Each is made if the configuration asks for it

@@ -15,11 +15,11 @@ from swarm_node.common.errors import UserError
 
 # What the commands of a group are about
 GROUPS: Mapping[str, str] = {
-    "home": "a node's identity, and a copy of its home",
-    "model": "how good it is; as a folder; to the hub",
-    "swarm": "its signed card",
-    "task": "what a file asks",
-    "view": "figures of runs, as PNG and SVG",
+    "home": "identity, backup and restore",
+    "model": "evaluate, export or upload a trained model",
+    "swarm": "create, sign and check the manifest of a swarm",
+    "task": "check how a file of questions is read and scored",
+    "view": "draw figures of simulations",
 }
 # Commands of 0.1
 RENAMED = {"attack": "simulate --attack KIND", "dataset": "task try", "init": "home id"}
@@ -32,147 +32,168 @@ COMMANDS: Mapping[str, Entry] = {
     "run": Entry(
         "swarm_node.commands.run:RUN",
         _FILE,
-        "train here, publish and collect",
+        "train a model here and share with the swarm (default)",
         _PART,
         lasting=True,
     ),
     "bootstrap": Entry(
         "swarm_node.commands.bootstrap:BOOTSTRAP",
         "[--flags]",
-        "lets others in; trains nothing",
+        "run an entry point that helps nodes find each other",
         _PART,
         lasting=True,
     ),
     "pause": Entry(
         "swarm_node.commands.status:PAUSE",
         _HOME,
-        "the running node rests after its round",
+        "pause the node after its current round",
         _PART,
     ),
-    "resume": Entry("swarm_node.commands.status:RESUME", _HOME, "it goes on", _PART),
+    "resume": Entry("swarm_node.commands.status:RESUME", _HOME, "continue after a pause", _PART),
     "contribute": Entry(
         "swarm_node.contribute.start:CONTRIBUTE",
         "--api URL --model NAME",
-        "give completions of an API, train nothing",
+        "share completions of a model behind an API, without training",
         _PART,
         lasting=True,
     ),
     "invite": Entry(
-        "swarm_node.commands.invite:INVITE", _HOME, "a code with which others join", _PART
+        "swarm_node.commands.invite:INVITE", _HOME, "print a code that lets others join", _PART
     ),
     "join": Entry(
         "swarm_node.commands.join:JOIN",
         "CODE [--flags]",
-        "run, in the swarm of a code",
+        "run in the swarm that a code belongs to",
         _PART,
         lasting=True,
     ),
     "home backup": Entry(
         "swarm_node.home.backup:BACKUP",
         "FILE [--home FOLDER]",
-        "identity and newest checkpoint, in one file",
+        "save the identity and the newest checkpoint in one file",
         _PART,
     ),
     "home id": Entry(
-        "swarm_node.home.backup:ID", _HOME, "show this node's identity, made if need be", _PART
+        "swarm_node.home.backup:ID",
+        _HOME,
+        "print the identity of a node, and make one if there is none",
+        _PART,
     ),
     "home restore": Entry(
-        "swarm_node.home.backup:RESTORE", "FILE [--home FOLDER]", "a home from it", _PART
+        "swarm_node.home.backup:RESTORE",
+        "FILE [--home FOLDER]",
+        "make a home folder from a backup",
+        _PART,
     ),
     "swarm admit": Entry(
         "swarm_node.commands.invite:ADMIT",
         "[FILE] --key KEY",
-        "a code into a private swarm",
+        "print a code that lets others into a private swarm",
         _PART,
     ),
     "swarm create": Entry(
         "swarm_node.swarm.signing:CREATE",
         "FILE --flags",
-        "a swarm's first card, to be signed",
+        "write the first manifest of a swarm",
         _PART,
     ),
     "swarm key": Entry(
         "swarm_node.swarm.signing:KEY",
         "[FILE]",
-        "a signer's id; the key is made if need be",
+        "print the id of a signer, and make the key if there is none",
         _PART,
     ),
     "swarm next": Entry(
         "swarm_node.swarm.signing:NEXT",
         "FILE [--flags]",
-        "the next one: renewed, changed",
+        "renew or change a manifest",
         _PART,
     ),
     "swarm show": Entry(
-        "swarm_node.swarm.signing:SHOW", "FILE", "what the newest says, and changes", _PART
+        "swarm_node.swarm.signing:SHOW",
+        "FILE",
+        "print the newest manifest, and what changed",
+        _PART,
     ),
     "swarm sign": Entry(
         "swarm_node.swarm.signing:SIGN",
         "FILE --key KEY",
-        "adds a signature to the newest",
+        "sign the newest manifest of a file",
         _PART,
     ),
     "swarm verify": Entry(
-        "swarm_node.swarm.signing:VERIFY", "FILE --network ID", "whether all cards hold", _PART
+        "swarm_node.swarm.signing:VERIFY",
+        "FILE --network ID",
+        "check the signatures of all manifests in a file",
+        _PART,
     ),
     "status": Entry(
         "swarm_node.commands.status:STATUS",
         "[--json]",
-        "how the running node is (exit code 0: well)",
+        "show the state of the running node (exit code 0 if healthy)",
         _LOOK,
     ),
     "peers": Entry(
-        "swarm_node.commands.status:PEERS", "[--json]", "whom the running node knows", _LOOK
+        "swarm_node.commands.status:PEERS", "[--json]", "list the peers of the running node", _LOOK
     ),
     "doctor": Entry(
-        "swarm_node.commands.doctor:DOCTOR", _FILE, "what hinders training or connecting", _LOOK
+        "swarm_node.commands.doctor:DOCTOR",
+        _FILE,
+        "find out why a node cannot train or connect",
+        _LOOK,
     ),
     "page": Entry(
-        "swarm_node.commands.page:COMMAND", "[HOME] [--flags]", "a node in a browser", _LOOK
+        "swarm_node.commands.page:COMMAND",
+        "[HOME] [--flags]",
+        "open the dashboard in a browser",
+        _LOOK,
     ),
     "view plot": Entry(
         "swarm_node.simulation.plot_command:PLOT",
         "RUN ... [--out FOLDER]",
-        "figures of simulations, as PNG and SVG",
+        "draw figures of simulations",
         _LOOK,
     ),
     "check": Entry(
-        "swarm_node.commands.check:CHECK", _FILE, "what a configuration means here", _TRY
+        "swarm_node.commands.check:CHECK",
+        _FILE,
+        "show what a configuration will do on this machine",
+        _TRY,
     ),
     "ask": Entry(
         "swarm_node.commands.ask:ASK",
         "[TEXT] [--flags]",
-        "what the model says, before and now",
+        "compare the model's answers before and after training",
         _TRY,
         lasting=True,
     ),
     "simulate": Entry(
         "swarm_node.simulation.main:SIMULATE",
         _FILE,
-        "many nodes here: what does sharing bring?",
+        "simulate a swarm on this machine",
         _TRY,
         lasting=True,
     ),
     "model eval": Entry(
         "swarm_node.commands.evaluate:EVAL",
         "[NAME|FOLDER] [--flags]",
-        "accuracy of a model on held-out questions",
+        "measure the accuracy of a model on held-out questions",
         _TRY,
         lasting=True,
     ),
     "model export": Entry(
-        "swarm_node.hub.export:EXPORT", "DIR [--flags]", "a trained model as a folder", _TRY
+        "swarm_node.hub.export:EXPORT", "DIR [--flags]", "save a trained model as a folder", _TRY
     ),
     "model push": Entry(
         "swarm_node.hub.push:PUSH",
         "NAME/MODEL [--flags]",
-        "a trained model to the Hugging Face hub",
+        "upload a trained model to the Hugging Face hub",
         _TRY,
     ),
     "task try": Entry(
         "swarm_node.commands.task_try:TRY",
         "FILE [--flags]",
-        "how a file of questions is read and scored",
+        "check how a file of questions is read and scored",
         _TRY,
     ),
 }
@@ -201,7 +222,7 @@ def find(words: Sequence[str]) -> tuple[str, Entry, list[str]]:
         ".", " "
     )
     if name in RENAMED or near.endswith(f" {name}"):
-        raise UserError(f"{name} is gone: it is now swarm-node {RENAMED.get(name, near)}")
+        raise UserError(f"{name} was renamed: it is now swarm-node {RENAMED.get(name, near)}")
     advice = f"did you mean {near}?" if near else "there is none like it;"
     raise UserError(f"unknown command {printable(repr(name), 60)}: {advice} see swarm-node --help")
 

@@ -24,22 +24,23 @@ from swarm_node.settings.sections import Alias
 PAGE = """\
 usage: swarm-node task try FILE|TASK [--flags]
 
-What a file of questions comes to: rows, lengths, duplicates, what is held out,
-what peers must agree on, and what will leave this machine. Trains nothing.
-A TASK of several turns, such as bisect/easy, you play: a line is a turn.
+Checks how a file of questions is read and scored: rows, lengths, duplicates,
+which questions are held out, what peers must have in common with you, and what
+will leave this machine. Trains nothing. If you name a TASK with several turns,
+such as bisect/easy, you can play it: each line that you type is a turn.
 
   FILE               .jsonl, .json, .csv, .tsv, .parquet, hf:NAME[:CONFIG:SPLIT]
-  --prompt COLUMN    of the question (prompt, question, problem, messages, ...)
-  --answer COLUMN    of the reference answer (answer, solution, answerKey, ...)
-  --template TEXT    of a question, with columns in braces
+  --prompt COLUMN    column with the question (prompt, question, problem, ...)
+  --answer COLUMN    column with the reference answer (answer, solution, ...)
+  --template TEXT    text of a question, with columns in braces
   --verifier NAME    exact, number, choice, regex, json, math, FILE:FUNCTION
-  --tolerance X      of number, as a share of the right answer (0)
-  --form-weight X    of form and length beside the answer (0)
-  --held-out X       share of the questions that nobody trains on (0.1)
-  --json             one JSON object, for scripts
+  --tolerance X      for number: allowed difference, as a share (0)
+  --form-weight X    share of the reward for form and length (0)
+  --held-out X       share of the questions that no node trains on (0.1)
+  --json             print one JSON object, for scripts
 
-run takes the same options under [dataset] of CONFIG.toml, or as flags with
-dataset. in front of their names."""
+run takes the same options in the section [dataset] of CONFIG.toml, or as flags
+with `dataset.` before their names."""
 
 
 class LookConfig(DatasetConfig):
@@ -89,7 +90,7 @@ def lines(config: DatasetConfig, facts: Facts) -> Iterator[str]:
         "what leaves this machine: completions, which quote questions; everybody in the swarm "
         "reads them,"
     )
-    yield "    and a swarm's name is no lock. Reference answers, and the file itself, stay here."
+    yield "    and a swarm's name is not a lock. Reference answers, and the file itself, stay here."
 
 
 TRY = Command(LookConfig, PAGE, command)

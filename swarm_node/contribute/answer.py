@@ -109,12 +109,12 @@ def read_answer(content: bytes, kind: str) -> Answer:
         return _streamed(content)
     value = _parsed(content)
     if not isinstance(value, dict):
-        raise NotOfForm("it is no object")
+        raise NotOfForm("it is not an object")
     choices = value.get("choices")
     if not choices and (value.get("error") or value.get("object") == "error"):
         raise Complained(complaint_of(value))
     if not isinstance(choices, list) or not 0 < len(choices) <= MAX_CHOICES:
-        raise NotOfForm("it has no choices" if not choices else "its choices are no list")
+        raise NotOfForm("it has no choices" if not choices else "its choices are not a list")
     return Answer(tuple(map(_choice, choices)), tokens_of(value.get("usage")))
 
 
@@ -139,7 +139,7 @@ def _parsed(content: bytes | str) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise NotOfForm("it is no JSON") from error
+        raise NotOfForm("it is not JSON") from error
 
 
 @dataclass(slots=True)
@@ -155,7 +155,7 @@ class _Pieces:
     def add(self, choice: Any) -> None:
         """Adds a choice, or a piece of one. NotOfForm, Complained."""
         if not isinstance(choice, dict):
-            raise NotOfForm("a choice is no object")
+            raise NotOfForm("a choice is not an object")
         if choice.get("error"):
             raise Complained(complaint_of(choice))
         message = choice.get("message") or choice.get("delta")
@@ -169,7 +169,7 @@ class _Pieces:
 
     def _add_message(self, message: Any) -> None:
         if not isinstance(message, dict):
-            raise NotOfForm("a message is no object")
+            raise NotOfForm("a message is not an object")
         text, beside = _content(message.get("content"))
         if text is not None:
             self.text = (self.text or "") + text
@@ -199,7 +199,7 @@ def _content(content: Any) -> tuple[str | None, int]:
     if content is None or isinstance(content, str):
         return content, 0
     if not isinstance(content, list | dict):
-        raise NotOfForm("a content is no text")
+        raise NotOfForm("a content is not a text")
     texts, beside = list[str](), 0
     for part in content if isinstance(content, list) else [content]:
         kind = part.get("type") if isinstance(part, dict) else None
@@ -209,7 +209,7 @@ def _content(content: Any) -> tuple[str | None, int]:
         elif isinstance(part, dict):
             beside += len(words_of(list(part.values())))
         else:
-            raise NotOfForm("a part of a content is no text")
+            raise NotOfForm("a part of a content is not a text")
     return "".join(texts) if texts else None, beside
 
 
@@ -231,12 +231,12 @@ class _Stream:
     def add(self, event: Any) -> None:
         """Adds an event. NotOfForm, Complained."""
         if not isinstance(event, dict):
-            raise NotOfForm("an event is no object")
+            raise NotOfForm("an event is not an object")
         if event.get("error") and not event.get("choices"):
             raise Complained(complaint_of(event))
         choices = event.get("choices") or []
         if not isinstance(choices, list):
-            raise NotOfForm("its choices are no list")
+            raise NotOfForm("its choices are not a list")
         for choice in choices:
             index = choice.get("index", 0) if isinstance(choice, dict) else 0
             if not isinstance(index, int) or not 0 <= index < MAX_CHOICES:

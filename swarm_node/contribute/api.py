@@ -210,7 +210,7 @@ class ApiGenerator:
         self._extra = parse_json(config.extra_body or "{}")
         if fixed := sorted(FIXED & self._extra.keys()):
             raise UserError(
-                f"extra_body cannot set {', '.join(fixed)}: set it by --model, --samples and "
+                f"extra_body cannot set {', '.join(fixed)}: set it with --model, --samples and "
                 "--max-tokens, as the budget counts on these"
             )
         self._config, self._key, self._budget = config, key, budget
@@ -265,7 +265,7 @@ class ApiGenerator:
                 self._say(str(lesson))
             except Failed as error:
                 if not error.again:
-                    self._say(f"{self._clean(str(error))}; this prompt is left out")
+                    self._say(f"{self._clean(str(error))}; this prompt is skipped")
                     raise
                 told = f"{self._clean(str(error))}; attempt {attempt} of {attempts}"
                 self._say(f"{told}; {error.advice}" if attempt == 1 else told)
@@ -346,7 +346,7 @@ class ApiGenerator:
                 "or name the server's host in NO_PROXY"
             )
         if status == UNAUTHORISED:
-            what = f"{api} {'refuses the' if self._key else 'wants a'} key (status {status})"
+            what = f"{api} {'refuses the' if self._key else 'needs a'} key (status {status})"
             said = f"; it says: {words}" if words else ""
             return UserError(f"{what}: set SWARM_NODE_API_KEY, or --key-file{said}")
         advice = cure(complaint, status, self._config, self._extra)

@@ -97,7 +97,7 @@ class Budget:
             raise UserError(
                 f"the budget of {limits.total_tokens} tokens in all has no room for another "
                 f"request (used: {used}, the next may take {tokens}): raise --total-tokens (0: no "
-                "limit), or ask for less by --samples and --max-tokens"
+                "limit), or ask for less with --samples and --max-tokens"
             )
 
     def _forget(self, now: float) -> None:
@@ -115,7 +115,7 @@ class Budget:
         except (OSError, ValueError) as error:
             raise UserError(
                 f"{self._file} is damaged, and what was used is not known: see what your provider "
-                "counted, then remove it to count anew"
+                "counted, then remove it to count again"
             ) from error
 
 

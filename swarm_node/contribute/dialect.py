@@ -128,7 +128,7 @@ class Dialect:
         if LENGTH not in body or not named or _RANGE.search(words):
             return ""
         self._length = NEW_LENGTH
-        return f"the server wants {NEW_LENGTH} in place of {LENGTH}, and gets it from now on"
+        return f"the server expects {NEW_LENGTH} in place of {LENGTH}, and gets it from now on"
 
     def _learn_stream(self, words: str, body: Mapping[str, Any]) -> str:
         wanted = _WANTS_STREAM.search(words) or _ONLY_STREAM.search(words)
@@ -156,7 +156,7 @@ class Dialect:
         if self._parts or not _WANTS_PARTS.search(words):
             return ""
         self._parts = True
-        return "the server wants the content of a message in parts, and gets it so from now on"
+        return "the server expects the content of a message in parts, and gets it so from now on"
 
     def _learn_without(self, words: str, body: Mapping[str, Any]) -> str:
         """Leaves out a field that is not needed. One of --extra-body is left to the user."""

@@ -43,7 +43,7 @@ SAME_TEXT, ALL_WRONG, ALL_RIGHT, AS_GOOD = (
     "all right",
     "of equal reward",
 )
-EASIER = "name easier tasks, or tell the model by --environment.system how to answer"
+EASIER = "name easier tasks, or tell the model with --environment.system how to answer"
 SEVERAL = Skipped("question of several turns: swarm-node run plays them")
 REMEDIES = {  # why a group is uninformative -> what to change
     SAME_TEXT: "raise --temperature",
@@ -141,22 +141,23 @@ class Contributor:
 PAGE = """\
 usage: swarm-node contribute [CONFIG.toml] --api URL --model NAME [--flags]
 
-Give a swarm completions without training: of a model behind a server that has
-OpenAI's API (Ollama, llama.cpp, vLLM, LiteLLM, a provider).
+Shares completions of a model behind an API, without training. The server needs
+an OpenAI-compatible API (Ollama, llama.cpp, vLLM, LiteLLM, or a provider).
 
   --api URL                  such as http://127.0.0.1:11434/v1
-  --model NAME               as the server calls it
-  --peers MULTIADDR ...      any running node
+  --model NAME               name of the model on that server
+  --peers MULTIADDR ...      addresses of one or more running nodes
   --environment.tasks LIST   tasks of the swarm
-  --samples N                per prompt (8); also --temperature, --stop
+  --samples N                completions per prompt (8)
+  --temperature, --stop      how completions are sampled, and where they end
   --environment.system TEXT  what the model is told before each prompt
-  --no-thinking              ask a model that thinks not to; also --extra-body
-  --requests-per-minute N    budget (60); also --tokens-per-minute (200000)
-  --total-tokens N           of all (10000000); also --total-requests (20000)
-  --key-file FILE            the server's key; else SWARM_NODE_API_KEY has it
+  --no-thinking              ask a model that thinks not to do so
+  --requests-per-minute N    budget (60), as is --tokens-per-minute (200000)
+  --total-tokens N           budget (10000000), as is --total-requests (20000)
+  --key-file FILE            key of the server; or set SWARM_NODE_API_KEY
   --home FOLDER              identity and budget (~/.swarm-node/contributor)
 
-Stops on Ctrl-C. The key stands in no log and in no list of processes."""
+Ctrl-C stops it. The key appears in no log and in no list of processes."""
 
 
 def contribute(config: ContributeConfig, say: Callable[[str], None]) -> None:
@@ -230,12 +231,12 @@ def take_key(file: Path | None) -> Secret:
         ) from error
     except UnicodeDecodeError as error:
         raise UserError(
-            f"key file {file} is no text: its first line is the server's key"
+            f"key file {file} is not a text: its first line is the server's key"
         ) from error
     if file and not key.strip():
         raise UserError(
             f"key file {file} is empty: its first line is the server's key; write it there, or "
-            "leave --key-file out"
+            "leave off --key-file"
         )
     lines = key.strip().splitlines()
     first = lines[0].strip().removeprefix("Bearer ").strip() if lines else ""

@@ -96,7 +96,8 @@ def leaving(config: Asking) -> str:
     """
     what = " and ".join(said for kind, _ in by_kind(config) if (said := kind.leaves(config)))
     return (
-        what and f"completions quote {what}: they leave this machine, and a swarm's name is no lock"
+        what
+        and f"completions quote {what}: they leave this machine, and a swarm's name is not a lock"
     )
 
 

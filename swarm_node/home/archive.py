@@ -23,7 +23,10 @@ from swarm_node.home.asks import ASKS_FILE
 from swarm_node.home.folder import KEY_FILE
 
 FOLDERS = ("checkpoints", "best")
-FILES = (KEY_FILE, ASKS_FILE, "peers.json", "exchange.json", "manifest.json", "swarm.card")
+FILES = (
+    KEY_FILE, ASKS_FILE, "peers.json", "exchange.json", "manifest.json", "swarm.manifest",
+    "swarm.card",
+)  # fmt: skip
 MAX_SMALL_BYTES = 16 * 1024 * 1024  # of a file that belongs to no checkpoint
 MAX_LIST_BYTES = 1024 * 1024
 CHUNK = 1024 * 1024  # bytes
@@ -78,7 +81,7 @@ def survey(file: BinaryIO) -> dict[str, Member]:
         members[name] = Member(place, size, digest)
         place += size
     if place != file.seek(0, os.SEEK_END):
-        raise BadArchive("it is cut off, or something stands behind its end")
+        raise BadArchive("it is cut off, or there is something after its end")
     if any(_hash(file, member) != member.digest for member in members.values()):
         raise BadArchive("what is in it has changed")
     return members

@@ -30,7 +30,7 @@ from swarm_node.settings.options import Option, flatten, options, wrong
 from swarm_node.settings.secret import Secret
 
 ASKS_FILE = "asks.toml"
-HEAD = "# What this home was trained on. swarm-node run wrote this, and goes on with it\n"
+HEAD = "# What this home was trained on. swarm-node run wrote this, and continues with it\n"
 TASKS, USE = "environment.tasks", "environment.use"
 # Beside the sections of questions: how a prompt is framed, and where a completion ends
 FRAMING = ("model.template_arguments", "generation.max_completion_length", "generation.stop")
@@ -234,7 +234,7 @@ def _check_known(
             option = own[keys[key]]
             flag = of_home.as_flag(option, asked.named[key].value, LONG)
             remedy = f"say where it is now by {option.flags[0]}" if trouble.gone else f"give {flag}"
-            raise UserError(f"{printable(str(trouble), LONG)}: {remedy} to go on with it")
+            raise UserError(f"{printable(str(trouble), LONG)}: {remedy} to continue with it")
     shown = {key: _base_names(asked.shown[key]) for key in missing[:NAMED]}
     flags = " ".join(of_home.as_flag(own[keys[key]], value) for key, value in shown.items())
     others = own[keys[TASKS]].flags[0]

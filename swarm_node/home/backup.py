@@ -28,27 +28,28 @@ from swarm_node.settings.command_line import from_command_line
 ID_PAGE = """\
 usage: swarm-node home id [CONFIG.toml] [--home FOLDER]
 
-Show this node's identity, its name in the swarm. Where there is none yet, make
-it; run does so too.
+Prints the identity of a node, which is its name in the swarm. If the home
+folder has none yet, this command makes one, as run does.
 
-  --home FOLDER   where the identity is (~/.swarm-node)"""
+  --home FOLDER   home folder of the node (~/.swarm-node)"""
 
 BACKUP_PAGE = """\
 usage: swarm-node home backup FILE [--home FOLDER]
 
-What the home of a node cannot make again, in one file: its identity, newest and
-best checkpoint, and whom it knows. Also while the node runs. Keep it as safe as
-the key that is in it.
+Saves in one file what a node cannot make again: its identity, its newest and
+its best checkpoint, and the peers that it knows. This also works while the node
+runs. The file contains the node's private key, so keep it safe.
 
-  --home FOLDER   of the node (~/.swarm-node)"""
+  --home FOLDER   home folder of the node (~/.swarm-node)"""
 
 RESTORE_PAGE = """\
 usage: swarm-node home restore FILE [--home FOLDER]
 
-A home from a backup. All of it is checked before anything is written; a home
-that has an identity or checkpoints is left alone.
+Makes a home folder from a backup. Everything is checked before anything is
+written, and a home folder that already has an identity or checkpoints is not
+changed.
 
-  --home FOLDER   where it goes (~/.swarm-node)"""
+  --home FOLDER   home folder to make (~/.swarm-node)"""
 
 
 def backup(home: Path, file: Path) -> list[str]:
@@ -96,7 +97,8 @@ def restore(file: Path, home: Path) -> list[str]:
     except (OSError, BadArchive) as error:
         text = getattr(error, "strerror", None) or error
         raise UserError(
-            f"{file} is no whole backup ({text}); nothing was restored: it was cut off or changed, "
+            f"{file} is not a whole backup ({text}); nothing was restored: it was cut off or "
+            "changed, "
             "take another"
         ) from error
     return list(members)
@@ -207,7 +209,7 @@ def restore_command(argv: list[str]) -> None:
     home = config.home.expanduser()
     names = restore(_named(config, "restore"), home)
     command = typed("swarm-node", "run", "--home", home)
-    print(f"restored {len(names)} files to {home}; go on with: {command}")
+    print(f"restored {len(names)} files to {home}; continue with: {command}")
 
 
 def _named(config: ArchiveConfig, command: str) -> Path:

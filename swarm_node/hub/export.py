@@ -31,34 +31,37 @@ FOLDERS = {False: "checkpoints", True: "best"}
 PAGE = """\
 usage: swarm-node model export DIR [--flags]
 
-A trained model as a folder: weights, tokenizer, chat template, generation
-config, and a card with data, curve, swarm, base model and its licence.
+Saves a trained model as a folder: weights, tokenizer, chat template, generation
+config, and a model card with data, learning curve, swarm, base model and
+licence.
 
-  DIR             a folder that is not there yet, or is empty
-  --home FOLDER   of the node that trained it (~/.swarm-node)
-  --best          of the best validation, not of the last round
-  --merge         adapters (LoRA) become part of the weights
-  --gguf          also model.gguf, for llama.cpp and Ollama"""
+  DIR             a folder that does not exist yet, or is empty
+  --home FOLDER   home folder of the node that trained it (~/.swarm-node)
+  --best          take the best validation instead of the newest checkpoint
+  --merge         merge LoRA adapters into the weights
+  --gguf          also write model.gguf, for llama.cpp and Ollama"""
 
 
 class TakenConfig(Section):
-    """Which model is taken out of which home."""
+    """Which model to take from which home folder."""
 
     home: Path = Path("~/.swarm-node")
-    """Home of the node that trained it."""
+    """Home folder of the node that trained the model."""
     best: bool = False
-    """The checkpoint of the best validation, not of the last round."""
+    """Take the checkpoint with the best validation instead of the newest one."""
     merge: bool = False
-    """Adapters become part of the weights, so that the model needs no base model and no peft."""
+    """Merge LoRA adapters into the weights, so that the model needs neither its base model nor
+    peft.
+    """
 
 
 class ExportConfig(TakenConfig):
-    """A trained model as a folder."""
+    """Save a trained model as a folder."""
 
     folder: str = ""
-    """Where it goes: a folder that is not there yet, or is empty."""
+    """Where to save the model: a folder that does not exist yet, or is empty."""
     gguf: bool = False
-    """Also a file model.gguf, for llama.cpp and Ollama (needs the extra gguf)."""
+    """Also write model.gguf, for llama.cpp and Ollama (needs the extra gguf)."""
 
 
 def newest(home: Path, best: bool = False) -> Path:
@@ -120,7 +123,7 @@ def _copy(file: Path, folder: Path) -> None:
     which would then be published with the model.
     """
     if not is_plain(file):
-        raise UserError(f"{file} is no plain file: take --best, or another home")
+        raise UserError(f"{file} is not a plain file: take --best, or another home")
     with open_to_read(file, follow=False) as content:
         if has_holes(content.fileno()):
             raise UserError(f"{file} has holes: take --best, or another home")
@@ -182,7 +185,7 @@ def _merge(checkpoint: Path, model: dict[str, Any], out: Path) -> None:
 
     if not model["lora_rank"]:
         raise UserError(
-            "nothing to merge: all weights were trained, there are no adapters; leave --merge out"
+            "nothing to merge: all weights were trained, there are no adapters; leave off --merge"
         )
     config = ModelConfig.model_validate({**model, "device": "cpu"})
     policy = load_policy(config, checkpoint)

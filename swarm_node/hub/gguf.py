@@ -34,7 +34,7 @@ def _read(file: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise UserError(f"{file.name} of the model is broken: {error}") from error
     if not isinstance(found, dict):
-        raise UserError(f"{file.name} of the model is no JSON object")
+        raise UserError(f"{file.name} of the model is not a JSON object")
     return found
 
 

@@ -14,14 +14,15 @@ from swarm_node.settings.command_line import from_command_line
 PAGE = """\
 usage: swarm-node model push NAME/MODEL [--flags]
 
-A trained model to the Hugging Face hub, with its card. The token is that of
-`hf auth login`, or the variable HF_TOKEN; the hub is HF_ENDPOINT's.
+Uploads a trained model to the Hugging Face hub, with its model card. The token
+is that of `hf auth login`, or the variable HF_TOKEN. The variable HF_ENDPOINT
+names another hub.
 
-  NAME/MODEL      the repository; it is made if it is not there
-  --public        everybody may see it (only you)
-  --home FOLDER   of the node that trained it (~/.swarm-node)
-  --best          of the best validation, not of the last round
-  --merge         adapters (LoRA) become part of the weights"""
+  NAME/MODEL      the repository, which is created if it does not exist
+  --public        let everybody see it (default: only you)
+  --home FOLDER   home folder of the node that trained it (~/.swarm-node)
+  --best          take the best validation instead of the newest checkpoint
+  --merge         merge LoRA adapters into the weights"""
 
 
 class PushConfig(TakenConfig):
@@ -50,7 +51,8 @@ def upload(folder: Path, repo: str, public: bool, message: str) -> str:
             hub.upload_folder(repo_id=made.repo_id, folder_path=folder, commit_message=message)
     except HFValidationError as error:
         raise UserError(
-            f"{repo!r} is no name of a repository: {_line(error)}; write NAME/MODEL, with letters, "
+            f"{repo!r} is not a name of a repository: {_line(error)}; write NAME/MODEL, with "
+            "letters, "
             "digits, dots and dashes"
         ) from error
     except HfHubHTTPError as error:

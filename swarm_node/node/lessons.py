@@ -51,7 +51,8 @@ class Lessons:
             summary(self._learning),
             *corrected(self._learning),
             f"see both answers: {at_home('swarm-node ask', self._home, usual)}",
-            f"go on, with others: {at_home('swarm-node run', self._home, usual)} --peers ADDRESS",
+            f"continue, with others: {at_home('swarm-node run', self._home, usual)} --peers "
+            "ADDRESS",
         ]
 
     def _look(self, selection: Selection) -> None:
@@ -115,14 +116,14 @@ def corrected(learning: Learning) -> list[str]:
         repr(printable(text.strip(), SHOWN))
         for text in (example.question, example.before, example.now)
     )
-    return [f"was wrong, is right: to {question} it said {before}, now {now}"]
+    return [f"was wrong, is right now: asked {question}, it answered {before}, now {now}"]
 
 
 def told(group: ScoredGroup, config: LearningConfig) -> str:
     """One completion beside what was wanted, and what to try."""
     completion, answer = group.group.episodes[0], wanted(group.question, config)
     said = (
-        f"To {printable(group.prompt.strip()[-SHOWN:], SHOWN)!r} it says "
+        f"Asked {printable(group.prompt.strip()[-SHOWN:], SHOWN)!r}, the model answers "
         f"{printable(completion.text, SHOWN)!r}"
     )
     cut = (
@@ -131,7 +132,7 @@ def told(group: ScoredGroup, config: LearningConfig) -> str:
         else f", cut off after {config.generation.max_completion_length} tokens"
     )
     return (
-        f"{said}{cut}{answer and f', and {printable(answer, SHOWN)!r} is wanted'}. "
+        f"{said}{cut}{answer and f', but {printable(answer, SHOWN)!r} is expected'}. "
         f"{advice(completion.ended)}"
     )
 

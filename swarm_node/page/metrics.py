@@ -62,7 +62,7 @@ def _of_events(node: NodeWatch, sight: Sight) -> Iterator[Metric]:
         yield CounterMetricFamily(f"swarm_node_{name}", text, value=node.totals[name])
     yield _counted("phase_seconds", "Wall clock by phase of a round", "phase", node.seconds)
     reasons = _summed(node.skipped, sight.reason)
-    yield _counted("skipped_groups", "Questions and groups left out, by reason", "reason", reasons)
+    yield _counted("skipped_groups", "Questions and groups skipped, by reason", "reason", reasons)
     if not node.last:
         return
     figures = {**node.last["step"], **node.last}
@@ -177,7 +177,7 @@ def _of_card(card: Mapping[str, Any], network: Mapping[str, Any], sight: Sight) 
     nodes are connected.
     """
     for name, key, text in (
-        ("number", "number", "Number of the card that this node goes by"),
+        ("number", "number", "Number of the manifest that this node follows"),
         ("issued_timestamp_seconds", "issued", "When it was made, seconds since 1970"),
         ("expires_timestamp_seconds", "expires", "When it ends, seconds since 1970"),
     ):
@@ -186,7 +186,7 @@ def _of_card(card: Mapping[str, Any], network: Mapping[str, Any], sight: Sight) 
     if card and network.get("running"):
         behind = sum(bool(peer.get("behind")) for peer in present(network))
         yield GaugeMetricFamily(
-            "swarm_node_peers_behind", "Peers that do not take the newest card", value=behind
+            "swarm_node_peers_behind", "Peers that have not taken the newest manifest", value=behind
         )
     reached = GaugeMetricFamily(
         "swarm_node_bootstrap_reachable", "1 for one that is connected", labels=["peer"]

@@ -88,6 +88,6 @@ class PageProcess:
         if not self._closing.is_set():
             code = self._process.wait()
             self._show(
-                f"the page has ended, exit code {code}; the node goes on: swarm-node page starts "
+                f"the page has ended, exit code {code}; the node continues: swarm-node page starts "
                 "another one"
             )

@@ -13,44 +13,44 @@ LISTEN = "127.0.0.1:8420"
 
 
 class ObservedConfig(Section):
-    """A page that shows this run in a browser, a process of its own. That of a bootstrap node has
-    the public view.
+    """A dashboard that shows this run in a browser. It is a process of its own. A bootstrap node's
+    dashboard has the public view.
     """
 
     serves: ClassVar[tuple[type[Section], ...]] = (WithObservers,)
 
     listen: Annotated[Listening, Alone(LISTEN), Alias("--page")] = ""
-    """HOST:PORT to listen on; --page alone takes 127.0.0.1:8420. Empty: no page."""
+    """HOST:PORT to listen on. --page without a value takes 127.0.0.1:8420. Empty: no dashboard."""
     names: Annotated[tuple[str, ...], Grants("names by which a page is reached")] = ()
-    """Host names by which the page is reached, for instance behind a proxy. Numbers and localhost
-    always work.
+    """Host names under which the dashboard can be reached, for example behind a proxy. IP addresses
+    and localhost always work.
     """
     public: Annotated[bool, Grants("a view for everybody")] = False
-    """Show the public view at / without the token, as a bootstrap node always does. It is read-only
-    and has no addresses; all else needs the token.
+    """Show the public view at / without the token, as a bootstrap node always does. This view is
+    read-only and contains no addresses; everything else needs the token.
     """
     open_metrics: Annotated[bool, Grants("figures for everybody")] = False
-    """Answer /metrics without the token: then without names of nodes, and with those names of
-    tasks only that the public view may show. With the token it has all.
+    """Answer /metrics without the token. Without it, the answer has no names of nodes, and only the
+    names of tasks that the public view can show. With the token it has everything.
     """
 
 
 class PageConfig(ObservedConfig):
-    """A node in a browser, by its home."""
+    """Open the dashboard of a node in a browser, by its home folder."""
 
     folder: Path = Path("~/.swarm-node")
-    """What to show; it can be named without the flag: swarm-node page FOLDER."""
+    """The home folder to show. You can name it without the flag: swarm-node page FOLDER."""
     listen: Listening = LISTEN
-    """HOST:PORT to listen on. Port 0 takes a free one; so does the default where its port is
-    taken.
+    """HOST:PORT to listen on. Port 0 takes any free port, and so does the default if its port is in
+    use.
     """
     public_tasks: tuple[Text, ...] = ()
-    """Tasks of your own that the public view and open metrics show by name, as they do those that
-    come with this program. All others stand together, without a name.
+    """Tasks of your own that the public view and the open metrics show by name, as they do for
+    tasks that come with this program. All other tasks are shown together, without a name.
     """
     with_parent: bool = False
-    """End when standard input is closed, as it is when the process that started the page has
-    gone.
+    """End when standard input is closed, which happens when the process that started the dashboard
+    ends.
     """
 
 

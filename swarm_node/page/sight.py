@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from swarm_node.network.process.keeper import CARDS_FILE, load_cards
+from swarm_node.network.process.keeper import cards_file, load_cards
 
 OTHERS = "other tasks"  # stands for all tasks whose names are not shown
 PRIVATE = "a private swarm"  # stands for its name
@@ -93,16 +93,16 @@ class PrivateSwarm:
     """
 
     def __init__(self, home: Path) -> None:
-        self._file = home / CARDS_FILE
+        self._home = home
         self._seen: tuple[int, int] | None = None
         self._found = False
 
     def __call__(self) -> bool:
         state: tuple[int, int] | None = None
         with suppress(FileNotFoundError, NotADirectoryError):
-            status = os.stat(self._file)
+            status = os.stat(cards_file(self._home))
             state = status.st_mtime_ns, status.st_size
         if state != self._seen:
-            self._seen, (_, card) = state, load_cards(self._file)
+            self._seen, (_, card) = state, load_cards(cards_file(self._home))
             self._found = card is not None and getattr(card, "members", True) is not None
         return self._found

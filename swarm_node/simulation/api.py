@@ -31,6 +31,6 @@ def load_report(path: Path | str) -> dict[str, Any]:
         report: dict[str, Any] = read_json(file, MAX_REPORT_BYTES)
     except (OSError, ValueError) as error:
         raise UserError(
-            f"{file} is no report: {error}; it is damaged, run the simulation again"
+            f"{file} is not a report: {error}; it is damaged, run the simulation again"
         ) from error
     return report

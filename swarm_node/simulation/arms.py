@@ -86,20 +86,30 @@ def node_names(config: SimulationConfig) -> list[str]:
 
 
 WAYS = {  # what may follow the groups of an arm
-    "all": "every node asks the tasks of all; alone it is one node",
-    "dapo": "a node alone asks more, until so many groups are informative",
+    "all": "every node trains on the tasks of all nodes; without sharing there is only one node",
+    "dynamic_sampling": "a node alone generates groups until enough of them are informative",
+    "imitation": "correct external completions are imitated, and have no advantages",
     "lean": "a node generates no more groups than the local ones that it trains on",
-    "sft": "right external completions are imitated, and have no advantages",
 }
+# What tables and figures call a way that has another name there
+IN_WORDS = {"all": "all tasks", "dynamic_sampling": "dynamic sampling"}
+# Names that ways had before: commands, reports and finished cells of that time have them
+EARLIER = {"dapo": "dynamic_sampling", "sft": "imitation"}
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """I local and J external groups in the training set of every round."""
+    """I local and J external groups in the training set of every round. A way may be given by its
+    earlier name, too.
+    """
 
     local: int
     external: int
-    ways: tuple[str, ...] = ()  # of WAYS
+    ways: tuple[str, ...] = ()  # of WAYS, in alphabetical order
+
+    def __post_init__(self) -> None:
+        ways = {EARLIER.get(way, way) for way in self.ways}
+        object.__setattr__(self, "ways", tuple(sorted(ways)))
 
     def __str__(self) -> str:
         return ":".join([f"{self.local}/{self.external}", *self.ways])
@@ -119,6 +129,14 @@ class Cell:
     def file_stem(self) -> str:
         return f"{self.arm}-{self.seed}".replace("/", "_").replace(":", "_")
 
+    @property
+    def file_stems(self) -> tuple[str, ...]:
+        """Names that the file of this cell can have: its own, and with earlier names of ways."""
+        earlier = self.file_stem
+        for old, new in EARLIER.items():
+            earlier = earlier.replace(new, old)
+        return tuple(dict.fromkeys((self.file_stem, earlier)))
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -137,17 +155,28 @@ def parse_arm(text: str) -> Arm:
             f"arm {text!r} is not I/J: local and external groups, up to 999 each, such as 4/4 or "
             "8/0:all"
         )
-    arm = Arm(int(match[1]), int(match[2]), tuple(sorted(set(match[3].split(":")[1:]))))
+    arm = Arm(int(match[1]), int(match[2]), tuple(match[3].split(":")[1:]))
     if unknown := [way for way in arm.ways if way not in WAYS]:
         raise UserError(f"arm {text!r}: there is no {unknown[0]!r}, only {', '.join(WAYS)}")
-    if "dapo" in arm.ways and arm.external:
-        raise UserError(f"arm {text!r}: dapo is for a node alone, such as 8/0:dapo")
+    if "dynamic_sampling" in arm.ways and arm.external:
+        raise UserError(
+            f"arm {text!r}: dynamic_sampling is for a node alone, such as 8/0:dynamic_sampling"
+        )
     if arm.local + arm.external == 0:
         raise UserError(
             f"arm {text!r} trains on nothing: local and external groups are both 0; make one of "
             "them larger"
         )
     return arm
+
+
+def words_of(name: str) -> str:
+    """The name of an arm as tables and figures show it: 8/0, dynamic sampling for
+    8/0:dynamic_sampling. Earlier names are shown as the present ones.
+    """
+    groups, *ways = name.split(":")
+    present = [EARLIER.get(way, way) for way in ways]
+    return ", ".join([groups, *(IN_WORDS.get(way, way) for way in present)])
 
 
 def parse_arms(texts: Sequence[str]) -> list[Arm]:
@@ -158,7 +187,7 @@ def parse_arms(texts: Sequence[str]) -> list[Arm]:
     for index, arm in enumerate(arms):
         if arm in arms[:index]:
             raise UserError(
-                f"arm {arm} is given twice: leave one out, and repeat an arm by --seeds"
+                f"arm {arm} is given twice: remove one, and use --seeds to repeat an arm"
             )
     return arms
 
@@ -177,11 +206,11 @@ def cell_config(config: SimulationConfig, cell: Cell) -> SimulationConfig:
     mix = config.round.model_copy(
         update={"local_groups": arm.local, "external_groups": arm.external}
     )
-    if "dapo" in ways:
+    if "dynamic_sampling" in ways:
         mix = mix.model_copy(update={"sampler": "informative"})
     if "lean" in ways:
         mix = mix.model_copy(update={"questions": min(mix.questions, arm.local)})
-    if "sft" in ways:
+    if "imitation" in ways:
         training = training.model_copy(update={"objective": "imitating"})
     whole = {"arms": (str(arm),), "seed": cell.seed, "threads": config.threads or 1}
     own = config.model_copy(update={"round": mix, "training": training, **whole})

@@ -80,6 +80,6 @@ def _parse(name: str, specs: Sequence[str], nodes: int) -> dict[int, int]:
                 "--nodes makes more"
             )
         if node in found:
-            raise UserError(f"--faults.{name}: node {node} is given twice; leave one out")
+            raise UserError(f"--faults.{name}: node {node} is given twice; remove one")
         found[node] = number
     return found

@@ -58,8 +58,8 @@ class ReportFolder:
         found = list(self.path.iterdir()) if self.path.is_dir() else []
         if config.resume and not self.manifest.exists() and found in ([], [self._cells]):
             raise UserError(
-                f"{self.path} holds no simulation to go on with: name its folder by --out, or "
-                "leave --resume out"
+                f"{self.path} holds no simulation to continue: name its folder with --out, or "
+                "leave off --resume"
             )
         # An empty `cells` is a start that failed
         if any(path != self._cells or any(path.iterdir()) for path in found):
@@ -71,7 +71,7 @@ class ReportFolder:
                     file.unlink()
             else:
                 raise UserError(
-                    f"{self.path} holds {kept}: go on with it by --resume, or replace it by "
+                    f"{self.path} holds {kept}: continue it with --resume, or replace it by "
                     "--overwrite"
                 )
         try:
@@ -100,8 +100,10 @@ class ReportFolder:
         """
         found = []
         for cell in cells:
+            files = [self._cells / f"{stem}.json" for stem in cell.file_stems]
+            file = next((file for file in files if file.exists()), files[0])
             with suppress(OSError, ValueError):
-                record = parse_typed(read_whole(self._file(cell), MAX_REPORT_BYTES), Record)
+                record = parse_typed(read_whole(file, MAX_REPORT_BYTES), Record)
                 found += [record] if record.cell == cell and len(record.rounds) == rounds else []
         return found
 
@@ -128,7 +130,7 @@ class ReportFolder:
             or not isinstance(earlier.get("config"), dict)
         ):
             raise UserError(
-                f"{self.path} holds files that are no simulation report: choose another --out"
+                f"{self.path} holds files that are not a simulation report: choose another --out"
             )
         return earlier
 

@@ -31,6 +31,7 @@ from swarm_node.simulation.arms import (
 )
 from swarm_node.simulation.attacks.hostile import hostile_nodes
 from swarm_node.simulation.cell_pool import run_cells
+from swarm_node.simulation.conclusion import conclusion
 from swarm_node.simulation.engines.choice import engine_of
 from swarm_node.simulation.estimate import estimated
 from swarm_node.simulation.faults import Schedule
@@ -50,23 +51,24 @@ WORKER = (sys.executable, "-P", "-m", "swarm_node.simulation.worker")
 PAGE = """\
 usage: swarm-node simulate [CONFIG.toml] [--flags]
 
-Many nodes on this machine: what does sharing bring? Writes report.json,
-report.csv, rewards.png, manifest.json and events.jsonl.
+Simulates a swarm on this machine, to find out what sharing brings. Writes
+report.json, report.csv, rewards.png, manifest.json and events.jsonl.
 
-  --nodes N                      of the swarm, each with a policy of its own (8)
+  --nodes N                      number of nodes, each with its own policy (8)
   --arms I/J ...                 own and external groups per round: 8/0,4/4
-  --rounds N                     of every arm and seed (150)
+  --rounds N                     rounds of every arm and seed (150)
   --seeds N                      repetitions of every arm (1)
-  --out FOLDER                   where the report goes (runs/simulation)
-  --resume, --overwrite          go on with the report that is there; replace it
+  --out FOLDER                   folder for the report (runs/simulation)
+  --resume, --overwrite          continue the report in it, or replace it
   --workers N                    processes side by side (one per core)
   --model.name NAME              smollm2-135m, a starter, folder or hub name
-  --evaluate-every N             rounds between held-out questions of all tasks
+  --evaluate-every N             rounds between tests with new questions
   --node-models NAME ...         models of nodes 0, 1, ... in turn
-  --training.learning-rate RATE  3e-4 for starters, 1e-6 to 1e-5 for others
-  --faults.loss SHARE            of the messages is lost; --faults.die 3@40
+  --training.learning-rate RATE  3e-4 for starters, 2e-4 for LoRA adapters
+  --faults.loss SHARE            share of messages that are lost
+  --faults.die NODE@ROUND        a node that dies, such as 3@40
   --attack KIND                  hostile nodes, such as stealth, lies or flood
-  --defence LAYER ...            length, ngrams, rescue (no layer)
+  --defence LAYER ...            length, ngrams, rescue (default: no layer)
   --engine NAME                  memory, or process"""
 
 
@@ -122,11 +124,12 @@ def simulate(
             telemetry.emit(events.RunFinished(f"{len(cells)} cells of {config.rounds} rounds"))
         console.print(result(report))
         say(console, f"report: {folder.report}   plots: {folder.path}/*.png")
+        console.print(f"\n{conclusion(report)}", markup=False, highlight=False)
         return folder.report
     except OSError as error:
         where = error.filename or folder.path
         raise UserError(
-            f"{where}: {reason_of(error)}; finished cells are kept, go on with --resume"
+            f"{where}: {reason_of(error)}; finished cells are kept, continue with --resume"
         ) from error
 
 
@@ -181,7 +184,8 @@ def _run(
         done = total - len(todo) + len(records)
         telemetry.emit(
             events.Notice(
-                f"interrupted: {done} of {total} cells are finished and kept; go on with --resume"
+                f"interrupted: {done} of {total} cells are finished and kept; continue with "
+                "--resume"
             )
         )
         raise
@@ -192,7 +196,7 @@ def _run(
         passing = all(failure.passing for _, failure in failed)
         trouble = (
             f"{len(failed)} of {total} cells failed, the first ({cell}): {first.error}; "
-            f"details in {folder.log(cell)}, go on with --resume"
+            f"details in {folder.log(cell)}, continue with --resume"
         )
         raise (TemporaryError if passing else UserError)(trouble)
     return records

@@ -12,13 +12,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
 
 from swarm_node.rollouts.groups import mean
+from swarm_node.simulation.arms import words_of
 from swarm_node.simulation.report import ArmSummary, Report
 from swarm_node.telemetry.learning import moving_average
 
 COLOURS = ("#555555", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DPI = 120
-KINDS = {"all_tasks": "all tasks of the swarm", "local_tasks": "tasks that a node asks itself"}
-KINDS |= {"other_tasks": "tasks that only others ask"}
+KINDS = {"all_tasks": "all tasks of the swarm", "local_tasks": "tasks that a node practises itself"}
+KINDS |= {"other_tasks": "tasks that only others practise"}
 
 
 def figures(report: Report) -> dict[str, Figure]:
@@ -28,7 +29,7 @@ def figures(report: Report) -> dict[str, Figure]:
 
 
 def rewards(report: Report) -> Figure:
-    """The share of right completions by round, a line for each arm."""
+    """The share of correct completions by round, a line for each arm."""
     figure = new_figure(9.0, 5.2)
     axes = figure.subplots()
     window = max(1, min(20, report.rounds // 10))
@@ -47,7 +48,9 @@ def rewards(report: Report) -> Figure:
         )
     axes.set_ylim(0.0, min(1.0, 1.05 * axes.get_ylim()[1]))
     what = (
-        "Share of right completions" if report.scoring == "exact" else "Mean reward of a completion"
+        "Share of correct completions"
+        if report.scoring == "exact"
+        else "Mean reward of a completion"
     )
     axes.set_title(
         f"moving average of {window} rounds" if window > 1 else "", loc="left", fontsize=10.5
@@ -140,9 +143,9 @@ def subline(report: Report) -> str:
 
 
 def label(name: str, arm: ArmSummary) -> str:
-    """The name of an arm in a legend, such as `8/0 alone` for 8/0, or `4/4 generalist` for
-    4/4:all.
+    """The name of an arm in a legend, such as `8/0 alone` for 8/0, or `8/0 alone, dynamic sampling`
+    for 8/0:dynamic_sampling.
     """
-    groups, *ways = name.split(":")
-    kind = "generalist" if "all" in ways else "" if arm.external_groups else "alone"
-    return " ".join(filter(None, [groups, kind, *(way for way in ways if way != "all")]))
+    groups, *ways = words_of(name).split(", ")
+    kind = "sharing" if arm.external_groups else "alone"
+    return ", ".join([f"{groups} {kind}", *ways])

@@ -16,21 +16,22 @@ from swarm_node.telemetry.jsonlines import LONGEST, record_of
 
 
 class PlotConfig(Section):
-    """Figures of simulations, as PNG and SVG."""
+    """Draw figures of simulations, as PNG and SVG."""
 
     runs: tuple[str, ...] = ()
-    """Report folders of simulations; they can be named without the flag."""
+    """Report folders of simulations. You can name them without the flag."""
     out: Path | None = None
-    """Folder for the figures; without it those of each run go into its own folder."""
+    """Folder for all figures. Empty: the figures of each simulation go into its own report folder.
+    """
 
 
 PAGE = """\
 usage: swarm-node view plot RUN ... [--out FOLDER]
 
-The figures of simulations, by their report folders, each as PNG and SVG. Prints
-the files.
+Draws the figures of simulations, each as PNG and SVG, and prints the names of
+the files. RUN is the report folder of a simulation.
 
-  --out FOLDER   for all figures (each run's own folder)"""
+  --out FOLDER   folder for all figures (default: each run's own folder)"""
 
 
 def command(argv: list[str]) -> None:
@@ -54,7 +55,7 @@ def figures_of(folder: Path, out: Path | None) -> list[Path]:
     cannot be written.
     """
     if not folder.is_dir():
-        raise UserError(f"{folder} is no folder: name the report folder of a simulation")
+        raise UserError(f"{folder} is not a folder: name the report folder of a simulation")
     if not _is_simulation(folder):
         raise UserError(f"{folder} holds no simulation: swarm-node page shows a node")
     report = report_of(folder)
@@ -89,12 +90,12 @@ def report_of(folder: Path) -> Report:
         return parse_typed(read_whole(folder / "report.json", MAX_REPORT_BYTES), Report)
     except FileNotFoundError:
         raise UserError(
-            f"{folder} has no report.json yet: its simulation is not finished; go on with it by "
+            f"{folder} has no report.json yet: its simulation is not finished; continue it with "
             "swarm-node simulate --resume"
         ) from None
     except (OSError, ValueError) as error:  # every error of msgspec is a ValueError
         raise UserError(
-            f"{folder / 'report.json'} is no report: {error}; it is damaged, run the simulation "
+            f"{folder / 'report.json'} is not a report: {error}; it is damaged, run the simulation "
             "again"
         ) from error
 

@@ -10,12 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from swarm_node.rollouts.groups import mean
+from swarm_node.simulation.arms import words_of
 from swarm_node.simulation.report import LAST, ArmSummary, Report, ci95
 
 ARMS = ("local/external", "final reward", "cumulative reward", "informative")
 COST = ("local/external", "generated tokens", "trained tokens", "CPU seconds", "seconds", "MB")
 COST_WORDS = (
-    "What an arm took: all nodes of a seed, the mean over seeds. MB: the most that one seed took."
+    "What an arm cost: all nodes of a seed together, the mean over seeds. MB: the most that one "
+    "seed took."
 )
 PER_SEED = (
     "arm,seed,cumulative_reward,final_reward,generated_tokens,trained_tokens,cpu_seconds,wall_seconds,"
@@ -31,18 +33,18 @@ ATTACK = (
 )
 HELD_OUT = ("arm", "all tasks", "own tasks", "others' tasks", "area", "tokens")
 HELD_OUT_WORDS = """\
-Held-out accuracy at the end: of all tasks of the swarm, of those that a node
-asks itself, of those that only others ask. ± is a 95 % interval over seeds,
-over nodes where there is one seed. Area: all tasks, mean over rounds. Tokens:
-trained on by a node."""
+Accuracy on held-out questions at the end: on all tasks of the swarm, on those
+that a node practises itself, and on those that only others practise. ± is a
+95 % interval over seeds, or over nodes if there is one seed. Area: accuracy on
+all tasks, mean over rounds. Tokens: those that each node trained on."""
 ATTACK_WORDS = (
-    "Attack success: share of the honest nodes' completions with the payload; "
-    "it and accuracy at the end."
+    "Attack success: share of the honest nodes' completions that contain the payload. It and the "
+    "accuracy are those at the end."
 )
 
 
 def result(report: Report) -> RenderableType:
-    """The tables that a simulation prints at its end."""
+    """The tables that a simulation prints at its end, before the conclusion."""
     arms = list(report.arms.items())
     parts: list[RenderableType] = [
         Text(_caption(report)),
@@ -69,9 +71,10 @@ def result(report: Report) -> RenderableType:
         )
         parts += [
             Text("Cumulative reward of each node, mean over seeds"),
-            _table(("node", *report.arms), rows),
+            _table(("node", *map(words_of, report.arms)), rows),
         ]
-    return Group(*parts, Text(COST_WORDS), _table(COST, (_cost(name, report) for name, _ in arms)))
+    parts += [Text(COST_WORDS), _table(COST, (_cost(name, report) for name, _ in arms))]
+    return Group(*parts)
 
 
 def per_seed(report: Report) -> str:
@@ -119,7 +122,7 @@ def _cost(name: str, report: Report) -> tuple[str, ...]:
         plus_minus(mean(values), ci95(values), 0) if any(values) else "-"
         for values in _took(name, report)
     )
-    return (name, *shown, f"{report.cost[name].peak_memory_mb:.0f}")
+    return (words_of(name), *shown, f"{report.cost[name].peak_memory_mb:.0f}")
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
@@ -136,7 +139,7 @@ def _reward(name: str, arm: ArmSummary) -> tuple[str, ...]:
     half = arm.ci95 if len(arm.rewards) > 1 else ci95(arm.node_rewards[0])
     informative = mean([mean(shares) for shares in arm.informative_share])
     return (
-        name,
+        words_of(name),
         plus_minus(mean(arm.final_reward), ci95(arm.final_reward)),
         plus_minus(arm.mean, half, digits),
         f"{informative:.1%}",
@@ -155,7 +158,7 @@ def _attack(name: str, arm: ArmSummary) -> list[tuple[str, ...]]:
         f"{mean(arm.final_reward):.3f}",
         f"{mean(attack.length):.1f}",
     )
-    return [(name, *ends, *refused)]
+    return [(words_of(name), *ends, *refused)]
 
 
 def _held_out(name: str, arm: ArmSummary) -> list[tuple[str, ...]]:
@@ -165,7 +168,7 @@ def _held_out(name: str, arm: ArmSummary) -> list[tuple[str, ...]]:
     tokens = mean([row[-1] for row in known.trained_tokens]) / len(arm.node_rewards[0])
     return [
         (
-            name,
+            words_of(name),
             *(_end(seeds, half) for seeds, half in ends),
             _end(known.area, ci95(known.area)),
             f"{tokens:,.0f}",
@@ -188,10 +191,12 @@ def _caption(report: Report) -> str:
     interval = (
         f"{seeds} seeds, ± is a 95 % interval"
         if seeds > 1
-        else "1 seed, ± over nodes: another may differ"
+        else "1 seed, ± is over nodes: another seed may differ"
     )
     right = (
-        "share of right completions" if report.scoring == "exact" else "mean reward of a completion"
+        "share of correct completions"
+        if report.scoring == "exact"
+        else "mean reward of a completion"
     )
     most = report.questions * report.rounds
     return (

@@ -117,7 +117,8 @@ def decode(text: str) -> Invitation:
         data = b""
     if not data or len(text) > MAX_CHARS or not KIND <= data[0] <= LAST_KIND:
         raise UserError(
-            "this is no invitation: give the code that `swarm-node invite` printed, which begins "
+            "this is not an invitation: give the code that `swarm-node invite` printed, which "
+            "begins "
             "swarm:"
         )
     if data[0] not in KINDS:

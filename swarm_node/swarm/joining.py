@@ -1,5 +1,5 @@
-"""How a card changes a configuration: `run --card FILE|URL|CODE`, once, and the home remembers the
-card.
+"""How a manifest changes a configuration: `run --manifest FILE|URL|CODE`, once, and the home
+remembers the manifest. Code calls it a card, as the wire does.
 
 A node trusts the first card of a network that it sees, and says so. From then on only the signers
 of a card decide on the next one, no matter which peer passes it on. A node may do less than its
@@ -12,15 +12,26 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from protocol.card import DAY, Card, Refusal, Signed, digest, follow, network_of, read, swarm_of
+from protocol.card import (
+    DAY,
+    Card,
+    Refusal,
+    Signed,
+    digest,
+    follow,
+    network_of,
+    read,
+    swarm_of,
+    told,
+)
 from protocol.identity import Identity
 from protocol.member import judge
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.files import write_bytes
 from swarm_node.home.folder import KEY_FILE, load_identity, owned
 from swarm_node.network.process.keeper import (
-    CARDS_FILE,
     PROOF_FILE,
+    cards_file,
     keep_cards,
     load_cards,
     load_proof,
@@ -37,7 +48,9 @@ Chain = Sequence[bytes]  # cards, the oldest first
 MAX_DOWNLOAD = 1 << 20  # bytes
 CLOCK = "is the clock of this machine right?"
 ADVICE: Mapping[str, str] = {  # by why a card is refused; of all others a member has the newest
-    Refusal.OTHER_NETWORK: "take the cards of the swarm that you mean, or correct --card-network",
+    Refusal.OTHER_NETWORK: (
+        "take the manifest of the swarm that you mean, or correct --manifest-network"
+    ),
     Refusal.NOT_YET: CLOCK,
     Refusal.EXPIRED: f"get the newest file from a member; {CLOCK}",
 }
@@ -47,7 +60,7 @@ def follow_card(config: C, say: Callable[[str], None], keep: bool = False) -> C:
     """The configuration as the card allows it; unchanged without a card. `keep`: write to the home.
     UserError.
     """
-    section, file = section_of(config, JoiningConfig), config.home.expanduser() / CARDS_FILE
+    section, file = section_of(config, JoiningConfig), cards_file(config.home.expanduser())
     source = section.source.get_secret_value()
     _, card = load_cards(file)
     if isinstance(card, Refusal) and not os.access(file, os.R_OK):
@@ -56,7 +69,7 @@ def follow_card(config: C, say: Callable[[str], None], keep: bool = False) -> C:
             "--home"
         )
     if isinstance(card, Refusal):
-        raise UserError(f"{file}: {card}; remove it, and join again by --card")
+        raise UserError(f"{file}: {told(card)}; remove the file, and join again with --manifest")
     peers, network = list[str](), section.network or (network_of(card) if card else "")
     if source:
         try:
@@ -65,16 +78,18 @@ def follow_card(config: C, say: Callable[[str], None], keep: bool = False) -> C:
             if not meant:
                 signers = f"{card.threshold} of {len(card.signers)} signers"
                 say(
-                    f"first sight: trusting network {network_of(card)}, {signers}; pin it by "
-                    "--card-network ID"
+                    f"this node now trusts network {network_of(card)} ({signers}), because this is "
+                    "the first manifest that it sees; to be sure that it is the right one, "
+                    "give the id that people told you with --manifest-network ID"
                 )
         except UserError as error:
             if card is None:
                 raise
-            say(f"{error}; card {card.number} goes on")
+            say(f"{error}; this node continues with manifest {card.number}")
     if section.network and (card is None or network_of(card) != section.network):
         raise UserError(
-            f"no card of network {section.network}: give it by --card, and a --home of its own"
+            f"no manifest of network {section.network}: give it with --manifest, and a --home of "
+            "its own"
         )
     if card is None:
         return config
@@ -93,14 +108,14 @@ def _offered(source: str, network: str, config: Config) -> tuple[Chain, Sequence
     if "://" not in source:
         if not (chain := load_cards(Path(source).expanduser())[0]):
             raise UserError(
-                f"{printable(source, 200)} is no file of cards: name the one that the signers gave"
+                f"{printable(source, 200)} is not a manifest: name the file that the signers gave"
             )
         return chain, (), network
     # A signed card needs TLS only at first sight
     if not network and not source.startswith("https://"):
         raise UserError(
-            f"{printable(source, 200)} must begin with https://, unless --card-network says whose "
-            "card"
+            f"{printable(source, 200)} must begin with https://, unless --manifest-network says "
+            "which network you mean"
         )
     return download(source, MAX_DOWNLOAD).removesuffix(b"\n").split(b"\n"), (), network
 
@@ -116,21 +131,22 @@ def _enter(
     found = [judge(each, own.peer_id, card, time.time()) for each in proofs]
     if not (ends := max((each for each in found if isinstance(each, int)), default=0)):
         raise UserError(
-            f"this swarm is private: {found[-1]}; ask a member for a new code, and give it by "
-            "--card-code"
+            f"this swarm is private: {told(found[-1])}; ask a member for a new code, and give it "
+            "with --manifest-code"
         )
     if keep and text and found[-1] == ends:
         with owned(home):
             write_bytes(home / PROOF_FILE, proofs[-1], 0o600)
     say(
-        f"member of this private swarm for {int((ends - time.time()) / DAY)} days; a new code "
-        "prolongs that"
+        f"this node is a member of this private swarm for {int((ends - time.time()) / DAY)} more "
+        "days; a new code prolongs that"
     )
 
 
 def _refused(why: str) -> str:
     """Why a card is refused, and what to do."""
-    return f"--card: {why}; {ADVICE.get(why, 'get the newest file, or a new code, from a member')}"
+    advice = ADVICE.get(why, "get the newest file, or a new code, from a member")
+    return f"--manifest: {told(why)}; {advice}"
 
 
 def _by_code(text: str, network: str, config: Config) -> tuple[Chain, Sequence[str], str]:
@@ -139,7 +155,7 @@ def _by_code(text: str, network: str, config: Config) -> tuple[Chain, Sequence[s
     """
     code = decode(text)
     if not code.network:
-        raise UserError("this code has no card: use swarm-node join")
+        raise UserError("this code has no manifest: use swarm-node join")
     if network not in ("", code.network):
         raise UserError(_refused(Refusal.OTHER_NETWORK))
 
@@ -152,7 +168,7 @@ def _by_code(text: str, network: str, config: Config) -> tuple[Chain, Sequence[s
     chain = ask_for_cards(own, code.addresses, code.network, holds, code.proves)
     if not holds(chain):
         if not chain:
-            raise UserError(f"--card: {_unreached(own, code.addresses)}")
+            raise UserError(f"--manifest: {_unreached(own, code.addresses)}")
         why = follow(chain, code.network, None)
         raise UserError(_refused(Refusal.CONFLICT if isinstance(why, Card) else why))
     return chain, code.addresses, code.network
@@ -162,8 +178,8 @@ def _unreached(config: NetworkConfig, addresses: Sequence[str]) -> str:
     """Why no node of a code answered, and what to do."""
     if refused := never_dialled(config, addresses):
         address, reason = next(iter(refused.items()))
-        return f"{address} is not dialled, {reason}: if you know it, give it by --peers"
-    return "none of its nodes answers, ask for a newer code"
+        return f"{address} is not dialled, {reason}: if you know it, give it with --peers"
+    return "none of its nodes answers: ask for a newer code"
 
 
 def _taken(file: Path, chain: Chain, network: str, before: Card | None, keep: bool) -> Card:
@@ -197,12 +213,12 @@ def _narrowed(config: C, card: Card, others: Sequence[str], say: Callable[[str],
     if isinstance(config, BootstrapConfig):
         return config.model_copy(update={"swarm": swarm, "suggested": suggested})
     if strange := [task for task in config.environment.tasks if task not in tasks]:
-        say(f"not on the card, and left out: {' '.join(strange)}")
+        say(f"skipping tasks that the manifest does not have: {' '.join(strange)}")
     asked = tuple(task for task in config.environment.tasks or tasks if task in tasks)
     if not asked:
         raise UserError(
-            f"none of your tasks is on the card of {printable(card.name)}: "
-            f"choose of {' '.join(tasks)}, or name none for all"
+            f"the manifest of {printable(card.name)} has none of your tasks: choose from "
+            f"{' '.join(tasks)}, or name none, which means all"
         )
     most = min(config.generation.num_generations, card.episodes)
     sections = {
@@ -237,10 +253,10 @@ def described(card: Card) -> str:
     ends = (
         f"{left} left"
         if left >= 0
-        else f"ended {-left} days ago, its rules go on: ask a signer for more"
+        else f"ended {-left} days ago; its rules still apply here: ask a signer for a new one"
     )
     return (
-        f"card {card.number} of {printable(card.name)}, {age} days old, {ends}: "
+        f"manifest {card.number} of {printable(card.name)}, {age} days old, {ends}: "
         f"network {network_of(card)}, swarm {swarm_of(card)}, tasks {' '.join(_tasks(card)[:9])}, "
         f"peers {len(card.bootstrap)}, at most {card.episodes} completions of {card.characters} "
         "characters"
@@ -249,20 +265,18 @@ def described(card: Card) -> str:
 
 def card_facts(home: Path, answer: Mapping[str, Any]) -> dict[str, Any]:
     """What `status` adds: the card, and which tasks of this node it no longer has."""
-    _, card = load_cards(home / CARDS_FILE)
+    _, card = load_cards(cards_file(home))
     if not isinstance(card, Card) or answer.get("network", {}).get("swarm") != swarm_of(card):
         return {}
     asked = (task for asks in answer.get("training", {}).get("asks", {}).values() for task in asks)
     gone = [
-        f"  not on the card any more, so nobody gets it: {task}"
+        f"  the manifest no longer has this task, so it is not shared: {task}"
         for task in asked
         if task not in _tasks(card)
     ]
     facts = card.model_dump(include={"number", "issued", "expires"}) | {"network": network_of(card)}
     ends = judge(load_proof(home), answer["peer_id"], card, time.time()) if card.members else ""
-    gone += (
-        [f"  private; {f'a member until {time.ctime(ends)}' if isinstance(ends, int) else ends}"]
-        if ends
-        else []
-    )
+    if ends:
+        until = f"a member until {time.ctime(ends)}" if isinstance(ends, int) else told(ends)
+        gone.append(f"  private; {until}")
     return {"card": {**facts, "digest": digest(card).hex()}, "besides": [described(card), *gone]}

@@ -1,4 +1,4 @@
-"""The section `card` of a node."""
+"""The section `manifest` of a node. Code calls a manifest by its name on the wire, a card."""
 
 from typing import Annotated, ClassVar
 
@@ -6,11 +6,13 @@ from pydantic import Field
 
 from swarm_node.settings import BootstrapConfig, NodeConfig
 from swarm_node.settings.secret import Secret
-from swarm_node.settings.sections import Alias, Section, Text
+from swarm_node.settings.sections import Alias, Earlier, Section, Text
 
 
 class Source(Secret):
-    """Where a card is had. A code prints as `***`, since it may let others into a private swarm."""
+    """Where the manifest comes from. A code prints as `***`, since it may let others into a private
+    swarm.
+    """
 
     def _display(self) -> str:
         text = self.get_secret_value()
@@ -18,16 +20,24 @@ class Source(Secret):
 
 
 class JoiningConfig(Section):
-    """The signed card of a swarm, which says its tasks, limits and addresses. The home keeps it."""
+    """The signed manifest of a swarm: its tasks, limits and addresses. The home folder keeps it."""
 
     serves: ClassVar[tuple[type[Section], ...]] = (NodeConfig, BootstrapConfig)
-    source: Annotated[Source, Alias("--card")] = Source("")
-    """A file, an https:// address, or a code of swarm-node invite. Empty: as the home has it, if it
-    has one.
+    earlier: ClassVar[tuple[str, ...]] = ("card",)
+    source: Annotated[Source, Alias("--manifest"), Earlier("--card", "--card.source")] = Source("")
+    """Where the manifest comes from: a file, an https:// address, or a code that swarm-node invite
+    printed. Empty: the manifest that the home folder keeps, if there is one.
     """
-    code: Annotated[Secret, Alias("--card-code")] = Secret("")
-    """A code into a private swarm whose card is a file."""
-    network: Annotated[Text, Alias("--card-network"), Field(pattern=r"^([a-z2-7]{26})?$")] = ""
-    """Id of the network that is meant, as you have it from people. Empty: of the first card
-    seen.
+    code: Annotated[Secret, Alias("--manifest-code"), Earlier("--card-code", "--card.code")] = (
+        Secret("")
+    )
+    """A code that lets this node into a private swarm whose manifest is a file."""
+    network: Annotated[
+        Text,
+        Alias("--manifest-network"),
+        Earlier("--card-network", "--card.network"),
+        Field(pattern=r"^([a-z2-7]{26})?$"),
+    ] = ""
+    """Id of the network that you mean, as people whom you trust gave it to you. Empty: the network
+    of the first manifest that this node sees.
     """

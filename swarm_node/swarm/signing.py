@@ -1,15 +1,16 @@
-"""The commands of the group `swarm`. A file has one card a line, the oldest first; the newest may
-be a draft that lacks signatures. What a card says is text of strangers.
+"""The commands of the group `swarm`, for the manifest of a swarm, which code calls a card. A file
+has one card a line, the oldest first; the newest may be a draft that lacks signatures. What a card
+says is text of strangers.
 """
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import AfterValidator, Field
 
@@ -25,49 +26,79 @@ from swarm_node.home.folder import load_or_create
 from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.settings.sections import Count, Positive, Section, SwarmName
+from swarm_node.settings.sections import Count, Earlier, Positive, Section, SwarmName
 
 T = TypeVar("T")
 File = Annotated[Path, AfterValidator(Path.expanduser)]
 Door = Annotated[str, AfterValidator(lambda text: "/p2p/".join(split_peer(text)))]
 
 
-class CardConfig(Section):
-    """The cards of a swarm, and what is known of it."""
+FILE, EARLIER_FILE = Path("swarm.manifest"), Path("swarm.card")
 
-    card: File = Field(Path("swarm.card"), description="One card a line, the oldest first.")
-    key: File = Field(Path("signer.key"), description="A signer's key, for its user alone.")
+
+class CardConfig(Section):
+    """The manifest of a swarm, and the network that it should belong to."""
+
+    renamed: ClassVar[Mapping[str, str]] = {"card": "manifest"}
+    manifest: Annotated[File, Earlier("--card")] = Field(
+        FILE, description="File with all manifests of the swarm, one a line, the oldest first."
+    )
+    key: File = Field(
+        Path("signer.key"), description="Key of a signer. Nobody else should be able to read it."
+    )
     network: str = Field(
-        "", description="Its id, as you have it from people. None: what the first card says."
+        "",
+        description="Id of the network, as people whom you trust gave it to you. Empty: the one of "
+        "the first manifest in the file.",
     )
     after: File | None = Field(
-        None, description="An older file of cards, none of which may be taken back."
+        None, description="An older file of the same swarm, which must be part of this one."
     )
+
+    @property
+    def card(self) -> Path:
+        """The file. Where none is named, one with the name of an earlier version is taken, too."""
+        is_earlier = self.manifest == FILE and not FILE.exists() and EARLIER_FILE.exists()
+        return EARLIER_FILE if is_earlier else self.manifest
 
 
 class DraftConfig(CardConfig):
-    """What a card says. The next one says the same, but for what is given."""
+    """What a manifest says. With `next`, whatever you do not give stays as it was."""
 
-    name: SwarmName = Field("swarm", description="Of the swarm.")
-    signers: tuple[str, ...] = Field((), description="Ids of those who may sign.")
-    threshold: Count = Field(0, description="How many of them must sign. 0: more than half.")
+    name: SwarmName = Field("swarm", description="Name of the swarm.")
+    signers: tuple[str, ...] = Field((), description="Ids of the signers.")
+    threshold: Count = Field(
+        0, description="How many of the signers have to sign. 0: more than half of them."
+    )
     bootstrap: tuple[Door, ...] = Field((), description="Full addresses of bootstrap nodes.")
     tasks: tuple[str, ...] = Field(
-        (), description="As environment.tasks of run. This machine makes their digests."
+        (),
+        description="Tasks of the swarm, like environment.tasks of run. This machine computes "
+        "their digests.",
     )
-    episodes: Positive = Field(limits.MAX_EPISODES, description="Of a group, at most.")
+    episodes: Positive = Field(
+        limits.MAX_EPISODES, description="Largest number of completions in a group."
+    )
     admit: tuple[str, ...] = Field(
-        (), description="Makes it private: ids of the keys that let others in. none: open."
+        (),
+        description="Ids of the keys that let others in, which makes the swarm private. none: an "
+        "open swarm.",
     )
     chain: Positive = Field(
-        cards.MAX_CHAIN, description="Certificates of a member, at most. A code adds two."
+        cards.MAX_CHAIN,
+        description="Largest number of certificates of a member. A code adds two of them.",
     )
     revoked: tuple[str, ...] = Field(
-        (), description="Ids of all members and inviters who are out, or none."
+        (),
+        description="Ids of all members and inviters who are no longer members. none: nobody.",
     )
-    characters: Positive = Field(limits.MAX_EPISODE_CHARS, description="Of an episode, at most.")
-    notes: str = Field("", description="For people: who you are, where the questions are from.")
-    days: Positive = Field(90, description="How long the card is valid, from now.")
+    characters: Positive = Field(
+        limits.MAX_EPISODE_CHARS, description="Largest number of characters of a completion."
+    )
+    notes: str = Field(
+        "", description="A text for people: who you are, and where the questions come from."
+    )
+    days: Positive = Field(90, description="Days from now for which the manifest is valid.")
 
 
 def draft(first: bool, config: DraftConfig) -> None:
@@ -100,7 +131,7 @@ def draft(first: bool, config: DraftConfig) -> None:
     made = cards.read(text)
     if made is Refusal.OVER_LIMITS:
         beyond = cards.over_limits(Signed.model_validate_json(text).card)
-        raise UserError(f"{config.card}: {made}: {beyond}")
+        raise UserError(f"{config.card}: {cards.told(made)}: {beyond}")
     chain.append(held(config.card, made))
     write_bytes(config.card, b"".join(codec.encode(each) + b"\n" for each in chain))
 
@@ -148,29 +179,32 @@ def show(strict: bool, config: CardConfig) -> None:
     for holds, warning in (
         (
             not config.network,
-            "give --network ID: without it nothing says that this is the swarm you mean",
+            "give --network ID, otherwise nothing shows that this is the swarm you mean",
         ),
         (card.threshold < 2, "one stolen key is enough to change this swarm"),
         (card.threshold == len(card.signers), "one lost key is enough to end this swarm"),
         (
             len({each.split("/")[2] for each in card.bootstrap}) < 2,
-            "one machine is all that lets others in",
+            "all bootstrap nodes are on one machine, so nobody can join while it is off",
         ),
-        (card.expires - now < 14 * cards.DAY, "it ends soon: swarm-node swarm next renews it"),
+        (
+            card.expires - now < 14 * cards.DAY,
+            "this manifest ends soon: swarm-node swarm next renews it",
+        ),
     ):
         print(f"warning: {warning}\n" if holds else "", end="")
     if strict:
         held(config.card, found)
     print(
         f"signed by {len(chain[-1].signatures)}: "
-        f"{found if isinstance(found, Refusal) else 'complete, and in force'}"
+        f"{cards.told(found) if isinstance(found, Refusal) else 'complete, and in force'}"
     )
 
 
 def load(file: Path) -> list[Signed]:
     """The cards in a file, each well formed."""
     if not file.is_file():
-        raise UserError(f"{file} is no file of cards: name the one that the signers gave")
+        raise UserError(f"{file} is not a manifest: name the file that the signers gave you")
     lines = read_plain(file, cards.MAX_CARDS * cards.MAX_BYTES).removesuffix(b"\n").split(b"\n")
     return [held(file, cards.read(line)) for line in lines]
 
@@ -178,7 +212,7 @@ def load(file: Path) -> list[Signed]:
 def held(file: Path, found: T | Refusal) -> T:
     """What was found. UserError where that is a refusal."""
     if isinstance(found, Refusal):
-        raise UserError(f"{file}: {found}")
+        raise UserError(f"{file}: {cards.told(found)}")
     return found
 
 
@@ -208,7 +242,7 @@ def command(
     usage: str, does: str, do: Callable[[Any], None], options: type[CardConfig] = CardConfig
 ) -> Command:
     """A command of the group `swarm`. Its first argument is a file."""
-    name, file = usage.split()[0], "key" if usage.startswith("key") else "card"
+    name, file = usage.split()[0], "key" if usage.startswith("key") else "manifest"
 
     def run(argv: list[str]) -> None:
         try:
@@ -225,26 +259,33 @@ def command(
 
 KEY = command(
     "key [FILE]",
-    "A signer's id; makes the key if need be.",
+    "Prints the id of a signer. Makes the key if there is none.",
     lambda c: print(load_or_create(c.key).peer_id),
 )
 CREATE = command(
-    "create [FILE] --flags", "A draft of a swarm's first card.", partial(draft, True), DraftConfig
+    "create [FILE] --flags",
+    "Writes the first manifest of a swarm, without signatures.",
+    partial(draft, True),
+    DraftConfig,
 )
 NEXT = command(
     "next [FILE] --flags",
-    "The next one: the same but for flags.",
+    "Adds the next manifest: like the newest, except for what you give.",
     partial(draft, False),
     DraftConfig,
 )
 SIGN = command(
-    "sign [FILE] --key KEY", "Adds a signature to the newest card: see swarm show first.", sign
+    "sign [FILE] --key KEY",
+    "Signs the newest manifest of a file. Read it first, with swarm show.",
+    sign,
 )
 SHOW = command(
     "show [FILE]",
-    "The newest card; + and - mark what differs from the one before.",
+    "Prints the newest manifest. + and - mark what differs from the one before.",
     partial(show, False),
 )
 VERIFY = command(
-    "verify [FILE] --network ID [--after OLD]", "Whether all cards hold.", partial(show, True)
+    "verify [FILE] --network ID [--after OLD]",
+    "Checks the signatures of all manifests in a file.",
+    partial(show, True),
 )

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from protocol.card import Refusal as CardRefusal
+from protocol.card import told
 from protocol.member import Refusal as ProofRefusal
 from protocol.messages import Reason
 from swarm_node.commands import cli
@@ -77,14 +78,14 @@ def test_each_command_that_a_message_names_exists() -> None:
 
 REFUSED = [
     ("Groups of others that are refused", Reason),
-    ("Cards that are refused", CardRefusal),
+    ("Manifests that are refused", CardRefusal),
     ("Proofs of membership that are refused", ProofRefusal),
 ]
 
 
 @pytest.mark.parametrize(("heading", "reasons"), REFUSED)
 def test_each_reason_to_refuse_is_explained(heading: str, reasons: type[StrEnum]) -> None:
-    assert list(rows("status.md", heading)) == [str(reason) for reason in reasons]
+    assert list(rows("status.md", heading)) == [told(reason) for reason in reasons]
 
 
 def takes(flags: Any, flag: str) -> bool:

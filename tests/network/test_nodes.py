@@ -170,4 +170,6 @@ def test_doctor_without_any_route_says_what_hinders_the_exchange(tmp_path: Path)
         "unreachable" in result.stdout
         and "alone  peers: none of those known answers" in result.stdout
     )
-    assert result.stdout.strip().splitlines()[-1].startswith("this node can train, but not share")
+    assert (
+        result.stdout.strip().splitlines()[-1].startswith("this node can train, but cannot share")
+    )

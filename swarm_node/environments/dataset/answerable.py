@@ -68,7 +68,7 @@ def try_rows(made: Questions, spec: Mapping[str, Any]) -> Refused:
         raise UserError(
             f"none of its {len(wrong)} answers can be right by the verifier {spec['name']}: that "
             f"of line {first.line} is {printable(text_of(first.answer), 40)}; take another "
-            "verifier, or name another column by --dataset.answer"
+            "verifier, or name another column with --dataset.answer"
         )
     for row in sorted(wrong, key=lambda row: row.line):
         made.leave_out(NEVER, row.line)

@@ -51,7 +51,7 @@ def ask(
         if error.code == -signal.SIGKILL:
             raise
         raise TemporaryError(
-            f"{what} ended its reader by signal {-error.code}: use another file, or write it anew"
+            f"{what} ended its reader by signal {-error.code}: use another file, or write it again"
         ) from error
     except subprocess.TimeoutExpired as error:
         raise UserError(

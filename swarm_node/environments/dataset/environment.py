@@ -120,20 +120,22 @@ class Facts(BaseModel):
                 yield (
                     True,
                     (
-                        f"{count} of {count + self.train + self.held_out} rows can never be right, "
+                        f"{count} of {count + self.train + self.held_out} rows can never be "
+                        "correct, "
                         f"since {self.verifier['name']} refuses their own answers, and are left "
                         f"out: {lines}"
                     ),
                 )
             else:
-                yield False, f"{count} left out, {reason}: {lines}"
+                yield False, f"{count} skipped, {reason}: {lines}"
         if self.hidden:
             options = printable(self.hidden_options, 40)
             yield (
                 True,
                 (
                     f"{self.hidden} questions have options in {options} that no prompt shows: "
-                    "compare by --dataset.verifier choice without a template, or put them into one"
+                    "compare with --dataset.verifier choice without a template, or put them "
+                    "into one"
                 ),
             )
         if self.contradicting:
@@ -177,7 +179,7 @@ def read(config: DatasetConfig, out: Path | None = None) -> Facts:
     line.
     """
     if not config.file:
-        raise UserError("task dataset/train needs a file of questions: name it by --dataset.file")
+        raise UserError("task dataset/train needs a file of questions: name it with --dataset.file")
     module, what = "swarm_node.environments.dataset.compile", f"data set {config.file}"
     said = elsewhere.ask(module, config, out, what, variables(config.file))
     return Facts.model_validate_json(said)

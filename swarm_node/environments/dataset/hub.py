@@ -134,7 +134,8 @@ def _of_caches(name: str, problem: str) -> Iterator[tuple[int, bounds.Read]]:
     # Outside of that block: the library's own error would tell that it may pass
     cause = None if problem.endswith("is set") else ConnectionError(problem)
     raise UserError(
-        f"data set {HUB}{name} cannot be had: {problem}, and it is in no cache; get it where "
+        f"data set {HUB}{name} cannot be downloaded: {problem}, and it is in no cache; get it "
+        "where "
         f"there is a connection (hf download {repository} --repo-type dataset --local-dir "
         f"FOLDER) and give {HUB}FOLDER"
     ) from cause

@@ -65,7 +65,7 @@ def _array(content: BinaryIO, file_name: str) -> Iterator[tuple[int, bounds.Read
             held, place, _ = _skip(text.read, held, place + 1)
             if held[place:]:
                 raise UserError(
-                    f"data set {file_name}: text stands behind the array that ends in line "
+                    f"data set {file_name}: there is text after the array that ends in line "
                     f'{line}; write one object a line, such as {{"messages": [...]}}'
                 )
             return

@@ -43,7 +43,7 @@ def rows(content: BinaryIO, wanted: Collection[str], file_name: str) -> Iterator
         raise
     except Exception as error:  # whatever the library raises for a file that somebody made up
         raise UserError(
-            f"data set {file_name} is no Parquet file: {printable(str(error))}; write it anew, "
+            f"data set {file_name} is not a Parquet file: {printable(str(error))}; write it again, "
             "or name it after what it is"
         ) from error
 
@@ -96,8 +96,8 @@ def _check_footer(content: BinaryIO, file_name: str) -> None:
     content.seek(max(0, os.fstat(content.fileno()).st_size - 8))
     if int.from_bytes(content.read(4), "little") > MAX_FOOTER_BYTES:
         raise UserError(
-            f"data set {file_name} is no Parquet file: its footer is above "
-            f"{MAX_FOOTER_BYTES >> 20} MB; write it anew"
+            f"data set {file_name} is not a Parquet file: its footer is above "
+            f"{MAX_FOOTER_BYTES >> 20} MB; write it again"
         )
     content.seek(0)
 

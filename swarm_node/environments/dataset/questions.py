@@ -45,7 +45,7 @@ OF_LETTERS = ("auto", "choice")
 MARKS = {"hashes": "after ####", "boxed": "in \\boxed{}"}
 
 LONG_PROMPT, LONG_ANSWER = "prompt above 16 KB", "answer above 16 KB"
-NEVER = "can never be right"  # by its own verifier
+NEVER = "can never be correct"  # by its own verifier
 NO_PROMPT, NO_ANSWER, NO_TEXT = "no prompt", "no answer", "no Unicode text"
 
 

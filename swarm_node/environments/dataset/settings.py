@@ -12,7 +12,7 @@ VERIFIERS = ("auto", "exact", "number", "choice", "regex", "json", "math")
 
 
 class DatasetConfig(Section):
-    """Questions from a file: task dataset/train. Peers train together that have the same rows,
+    """Questions from a file: task dataset/train. Peers can share only if they have the same rows,
     template and verifier.
     """
 
@@ -22,45 +22,48 @@ class DatasetConfig(Section):
     )
 
     file: FileName = ""
-    """JSON Lines (.jsonl), an array of JSON (.json or .jsonl), CSV (.csv, .tsv), Parquet (.parquet,
+    """JSON Lines (.jsonl), a JSON array (.json or .jsonl), CSV (.csv, .tsv), Parquet (.parquet,
     needs the extra data), or a Hugging Face data set as hf:NAME, hf:NAME:CONFIG or
     hf:NAME:CONFIG:SPLIT (needs the extra data).
     """
     prompt: Text = ""
-    """Column of the question: text, or chat messages with role and content; `a.b` is a part of a
-    column. Empty: the first there is of prompt, question, problem, messages and what known data
-    sets have, with the context above it.
+    """Column with the question: text, or chat messages with role and content. `a.b` is a part of a
+    column. Empty: the first column found among prompt, question, problem, messages and the names
+    that well-known data sets use, with the context above it.
     """
     answer: Text = ""
-    """Column of the reference answer, which the verifier compares with; `a.b` is a part of a
-    column. Empty: the first there is of answer, solution and what known data sets have, else the
-    last turn of the messages.
+    """Column with the reference answer, with which the verifier compares. `a.b` is a part of a
+    column. Empty: the first column found among answer, solution and the names that well-known data
+    sets use, otherwise the last turn of the messages.
     """
     template: Text = ""
-    """Text of a question with columns in braces, such as "{context}\\n\\n{question}", or parts of
-    them as {choices.text}. Empty: the column `prompt`, with the options of the row below it.
+    """Text of a question, with columns in braces, such as "{context}\\n\\n{question}", or parts of
+    columns, such as {choices.text}. Empty: the column `prompt`, followed by the options of the row
+    if it has any.
     """
     verifier: Annotated[str, PlugIn("verifiers", besides=VERIFIERS)] = "auto"
-    """auto: choice where the rows have options; where most answers end behind ####, as GSM8K's, or
-    in \\boxed{}, as MATH's, these are compared by number or math, and a completion gives its own
-    there; else exact. exact: same text but for white space. number: same value, whatever its
-    separators; a unit counts where both have one, and several numbers are compared as a whole.
-    choice: same letter. regex: the answer column is a pattern that the whole completion matches.
-    json: equal values. math: equal by math-verify (needs the extra math). Or FILE:FUNCTION beside
-    the configuration.
+    """How an answer is compared with the reference answer. auto: choice if the rows have options;
+    number or math if most reference answers end after ####, as in GSM8K, or in \\boxed{}, as in
+    MATH, and completions then give their answer in the same place; otherwise exact. exact: same
+    text, apart from white space. number: same value, whatever its separators; units are compared if
+    both have one, and several numbers are compared as a whole. choice: same letter. regex: the
+    answer column is a pattern that the whole completion must match. json: equal values. math: equal
+    according to math-verify (needs the extra math). Or FILE:FUNCTION next to the configuration.
     """
     tolerance: Annotated[float, Field(ge=0.0)] = 0.0
-    """number: how far off a right answer may be, as a share of it."""
+    """For the verifier number: how far a correct answer may be from the reference answer, as a
+    share of it.
+    """
     form_weight: Annotated[float, Field(ge=0.0, lt=0.5)] = 0.0
-    """With environment.scoring graded: share of a reward for giving an answer where
-    environment.answer says, and for being no longer than the longest reference answer, half each;
-    from twice that length there is nothing.
+    """Share of the reward that is given for form instead of correctness. Half of it is for putting
+    the answer where `environment.answer` says, half for being no longer than the longest reference
+    answer (falling to zero at twice that length). Only with `environment.scoring` graded.
     """
     salt: Secret = Secret("")
     """For private questions: a random text that the members of a swarm tell each other. Without it,
-    who guesses the file can see in messages that it is the one.
+    anybody who has the same file can recognise in your messages that you use it.
     """
     held_out: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
-    """Share of the questions, chosen by their hash, that nobody trains on: `model eval` and
-    validation ask them.
+    """Share of the questions, chosen by their hash, that no node trains on. `model eval` and
+    validation use them.
     """

@@ -53,7 +53,7 @@ _LETTER = re.compile(r"\(?([A-Za-z])[).:]?\)?")
 FEWEST_OPTIONS = 2
 
 OBJECT_ANSWER = (
-    "its answer is an object: name a part of it as COLUMN.PART by --dataset.answer, or set "
+    "its answer is an object: name a part of it as COLUMN.PART with --dataset.answer, or set "
     "--dataset.verifier json"
 )
 LIST_ANSWER = (

@@ -163,6 +163,6 @@ def not_utf8(name: str, error: UnicodeDecodeError) -> UserError:
     """
     byte = error.object[error.start]
     return UserError(
-        f"data set {name} cannot be read: it is no UTF-8 (byte 0x{byte:02x}), but perhaps Latin-1 "
+        f"data set {name} cannot be read: it is not UTF-8 (byte 0x{byte:02x}), but perhaps Latin-1 "
         "or Windows-1252: save it as UTF-8 (in a spreadsheet: CSV UTF-8)"
     )

@@ -162,7 +162,7 @@ def load(spec: Mapping[str, Any]) -> Verifier:
 def _usable(function: Any) -> Verifier:
     """The user's function. TypeError, which ends the start, where it cannot be called as we do."""
     if not callable(function):
-        raise TypeError("it is no function")
+        raise TypeError("it is not a function")
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
         raise TypeError("it must be a plain function: write def, without async and yield")
     try:

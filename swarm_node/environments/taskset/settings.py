@@ -25,32 +25,31 @@ def _handed(names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
 
 
 class TasksetConfig(Section):
-    """Questions of a task set of verifiers: task taskset/train. Single-turn ones, whose scores need
-    nothing but the completion. Peers train together that have the same questions, code and version
-    of verifiers.
+    """Questions of a task set of the library `verifiers`: task taskset/train. It has to be
+    single-turn, with scores that need nothing but the completion. Peers can share only if they have
+    the same questions, code and version of `verifiers`.
     """
 
     serves: ClassVar[tuple[type[Section], ...]] = (WithQuestions,)
     from_home: ClassVar[frozenset[str]] = frozenset({"held_out"})
 
     name: Program = ""
-    """An installed task set by its name, or FILE.py that exports one (needs the extra
-    verifiers).
-    """
+    """Name of an installed task set, or FILE.py that exports one (needs the extra verifiers)."""
     options: Annotated[str, AfterValidator(json_object), Grants("what a task set reads")] = ""
-    """The task set's own options, as a JSON object: '{"split": "test"}'."""
+    """The task set's own options, as a JSON object, such as '{"split": "test"}'."""
     held_out: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
-    """Share of the questions, chosen by their hash, that nobody trains on: `model eval` and
-    validation ask them.
+    """Share of the questions, chosen by their hash, that no node trains on. `model eval` and
+    validation use them.
     """
     alone: Annotated[bool, Grants("scores outside of the sandbox")] = False
-    """Train alone on a task set that needs more, such as the network or another model. Its scores
-    are computed outside the sandbox, nothing of it is published, and nothing of others is scored by
-    it.
+    """Train alone, on a task set whose scores need more than the completion, such as the network or
+    another model. The scores are computed outside the sandbox, your completions are not published,
+    and no completions of peers are scored with it.
     """
     variables: Annotated[
         tuple[str, ...], AfterValidator(_handed), Grants("variables to hand on")
     ] = ()
-    """With alone: names of environment variables that its processes get although they may hold
-    secrets, such as OPENAI_API_KEY where another model scores. Never taken from a home.
+    """With alone: names of environment variables that the processes of the task set can read
+    although they may contain secrets, such as OPENAI_API_KEY if another model scores. Never taken
+    from a home folder.
     """

@@ -13,9 +13,9 @@ class TemporalClueConfig(Section):
     serves: ClassVar[tuple[type[Section], ...]] = (WithQuestions,)
 
     puzzles: Path | None = None
-    """JSON file of puzzles. `model eval` asks each of them once."""
+    """JSON file of puzzles. `model eval` uses each of them once."""
     validation_puzzles: Path | None = None
-    """JSON file of puzzles for validation, where that is to differ from what is trained on."""
+    """JSON file of puzzles for validation, if that should use other puzzles than training."""
 
     def in_validation(self) -> Self:
         """See Section."""

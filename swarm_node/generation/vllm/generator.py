@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
-from math import sqrt
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -32,6 +31,8 @@ from swarm_node.common.redaction import without_secrets
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.generation.pacing import Pace
 from swarm_node.generation.stops import Stops
+from swarm_node.generation.vllm.agreement import Agreement
+from swarm_node.generation.vllm.placement import ANYWHERE, Placement, placed
 from swarm_node.generation.vllm.server import (
     ENVIRONMENT,
     NoServer,
@@ -41,6 +42,7 @@ from swarm_node.generation.vllm.server import (
     has_adapters,
 )
 from swarm_node.generation.vllm.settings import VllmConfig
+from swarm_node.policy.device import release
 from swarm_node.policy.log_probs import log_probs_of
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens, Turns
@@ -49,10 +51,6 @@ from swarm_node.settings import GenerationConfig, LearningConfig, section_of
 MOST_REQUESTS = 64  # at the same time; each is a prompt and its group
 # Until an unused connection is closed; the server closes it after 5, even with a request on its way
 IDLE_SECONDS = 2.0
-# Nats per token, mean: rounding to bfloat16 stays below: it gave 0.009, part of old weights 0.045
-DISAGREEMENT = 0.02
-# Tokens; the mean over fewer may be larger by chance, by the square root of ENOUGH / tokens
-ENOUGH = 64
 SECONDS = 600.0  # for one prompt and its completions, and for the start of a server
 COMPARED = 8  # completions that are compared, of as many groups
 SAID = 160  # characters shown of what the server says
@@ -72,7 +70,8 @@ def vllm_generator(policy: Policy, config: LearningConfig) -> "VllmGenerator | O
     options = section_of(config, VllmConfig)
     if options.starts and policy.device.type == "cpu" and has_adapters(policy):
         return OwnDecoder(policy, config.generation)
-    return VllmGenerator(policy, config.generation, options)
+    place = placed(policy, config, options.device, options.arguments) if options.starts else None
+    return VllmGenerator(policy, config.generation, options, place or ANYWHERE)
 
 
 class OwnDecoder(BatchGenerator):
@@ -89,7 +88,14 @@ class OwnDecoder(BatchGenerator):
 class VllmGenerator:
     """Implements interfaces.Generator with a vLLM server that holds the policy's weights."""
 
-    def __init__(self, policy: Policy, config: GenerationConfig, options: VllmConfig) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        config: GenerationConfig,
+        options: VllmConfig,
+        place: Placement = ANYWHERE,
+    ) -> None:
+        """`place`: of a server that the node starts."""
         _refuse_what_vllm_does_not_do(policy, config)
         self._policy, self._config, self._options = policy, config, options
         self._stops, self._turn_stops = (
@@ -97,7 +103,8 @@ class VllmGenerator:
             Stops(policy, config.stop, calls=True),
         )
         self._folder = options.folder.expanduser()
-        self._server = _server(policy, options) if options.starts else None
+        self._place = place
+        self._server = _server(policy, options, place) if options.starts else None
         self._weights = Weights(
             policy, self._folder, served_dtype(policy) if self._server else None
         )
@@ -112,11 +119,17 @@ class VllmGenerator:
         self._served: int | None = None  # version of the weights that the server has
         # In a row; until a round has worked, the first failure is the last
         self._failures = FAILURES - 1
-        self.difference = 0.0  # of log-probs in the last round, nats per token
+        self._agreement = Agreement()
+        self._asleep = False  # whether the server has given its memory of the card back
 
     @property
     def decoder_name(self) -> str:
         return "vLLM"
+
+    @property
+    def difference(self) -> float:
+        """Mean difference of log-probs in the last round, in nats per token."""
+        return self._agreement.difference
 
     @property
     def _url(self) -> str:
@@ -143,8 +156,10 @@ class VllmGenerator:
         self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str, stops: Stops
     ) -> list[GeneratedGroup | Skipped]:
         try:
+            self._wake()
             self._hand_over()
             groups = self._groups(contexts, group_size, stream, stops)
+            self._sleep()
             self._compare(groups)
         except ServerError as error:
             self._served = None
@@ -185,7 +200,8 @@ class VllmGenerator:
         self, group_size: int, stops: Stops, prompt: list[int], stream: str
     ) -> GeneratedGroup | Skipped:
         config = self._config
-        if not 0 < len(prompt) <= self._policy.context_length - config.max_completion_length:
+        longest = self._place.longest or self._policy.context_length
+        if not 0 < len(prompt) <= longest - config.max_completion_length:
             return Skipped("prompt longer than the context")
         # vLLM only takes ids below this
         known = self._policy.model.get_input_embeddings().weight.shape[0]
@@ -237,8 +253,22 @@ class VllmGenerator:
             ) from error
         self._served = self._policy.version
 
+    def _wake(self) -> None:
+        """Gives the server its memory of the card back, before it gets weights."""
+        if self._asleep and self._server is not None and self._server.running:
+            release()  # what this process only holds for later
+            self._ask("/wake_up", {}, in_words=True)
+        self._asleep = False
+
+    def _sleep(self) -> None:
+        """Lets the server give its memory of the card to the trainer."""
+        if self._place.sleeps:
+            self._ask("/sleep?level=1", {}, in_words=True)
+            self._asleep = True
+
     def _start(self, server: VllmServer) -> None:
-        self._served = None
+        self._served, self._asleep = None, False
+        self._agreement.begin()
         self._weights.write()
         try:
             server.start(self._healthy, SECONDS)
@@ -267,12 +297,11 @@ class VllmGenerator:
         ]
         if not differences:
             return
-        self.difference = fmean(differences)
-        if not self.difference <= DISAGREEMENT * max(1.0, sqrt(ENOUGH / len(differences))):
+        if not self._agreement.allows(differences):
             raise RoundLost(
                 f"the vLLM server's log-probs differ from the trainer's by {self.difference:.3f} "
                 f"nats per token: does it serve {self._folder}, with --logprobs-mode "
-                "processed_logprobs? If it does, start it anew: it has old weights"
+                "processed_logprobs? If it does, start it again: it has old weights"
             )
 
     def _differences(self, before: Sequence[int], tokens: Tokens) -> list[float]:
@@ -330,7 +359,7 @@ def served_dtype(policy: Policy) -> torch.dtype:
     return dtype
 
 
-def _server(policy: Policy, options: VllmConfig) -> VllmServer:
+def _server(policy: Policy, options: VllmConfig, place: Placement) -> VllmServer:
     on_cpu, folder = policy.device.type == "cpu", options.folder.expanduser()
     if (
         on_cpu
@@ -339,23 +368,25 @@ def _server(policy: Policy, options: VllmConfig) -> VllmServer:
     ):
         raise UserError(
             "vLLM on a CPU keeps the old output head of a model whose head is its embedding: "
-            "train LoRA adapters (model.lora_rank), or leave vllm.url out"
+            "train LoRA adapters (model.lora_rank), or remove vllm.url"
         )
     arguments = [
         "--model",
         *needed(policy, folder),
         "--dtype",
         str(served_dtype(policy)).removeprefix("torch."),
+        *place.arguments,
     ]
     log = folder.with_name(folder.name + ".log")
-    return VllmServer(options.python, (*arguments, *options.arguments), on_cpu, log)
+    whole = (*arguments, *options.arguments)
+    return VllmServer(options.python, whole, on_cpu, log, dict(place.environment))
 
 
 def _refuse_what_vllm_does_not_do(policy: Policy, config: GenerationConfig) -> None:
     """UserError for options that a vLLM server would silently ignore."""
     if config.stop_below:
         raise UserError(
-            "vLLM cannot break off a completion by generation.stop_below: leave one of them out"
+            "vLLM cannot break off a completion by generation.stop_below: remove one of them"
         )
     if not policy.precision.plain:
         raise UserError(
@@ -364,5 +395,5 @@ def _refuse_what_vllm_does_not_do(policy: Policy, config: GenerationConfig) -> N
         )
     if any(type(module).__name__ == "Linear4bit" for module in policy.model.modules()):
         raise UserError(
-            "a vLLM server generates with plain weights: leave out model.quantization, or vLLM"
+            "a vLLM server generates with plain weights: remove model.quantization, or vLLM"
         )

@@ -14,9 +14,10 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import monotonic, sleep
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -57,9 +58,16 @@ class NoServer(Exception):
 class VllmServer:
     """Starts and ends a vLLM server: at most one process at a time."""
 
-    def __init__(self, python: str, arguments: tuple[str, ...], on_cpu: bool, log: Path) -> None:
+    def __init__(
+        self,
+        python: str,
+        arguments: tuple[str, ...],
+        on_cpu: bool,
+        log: Path,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """`python`: of the environment that vLLM is installed in; `arguments`: of its server;
-        `log`: the file for what the server prints.
+        `log`: the file for what the server prints; `environment`: more variables for it.
         """
         self._command = (
             python or sys.executable,
@@ -69,7 +77,7 @@ class VllmServer:
             *arguments,
         )
         self._command += CPU_ARGUMENTS if on_cpu else ()
-        more = CPU_ENVIRONMENT if on_cpu else {}
+        more = {**(CPU_ENVIRONMENT if on_cpu else {}), **environment}
         self._environment = without_secrets({**ENVIRONMENT, **SAFE_PATH, **more})
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None

@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from swarm_node.settings import LearningConfig
 from swarm_node.settings.secret import AUTO, UNSHOWN, SecretUrl
-from swarm_node.settings.sections import Grants, Program, Section
+from swarm_node.settings.sections import Grants, Program, Section, Text
 
 SECRET_FLAGS = {"key", "token", "password", "secret"}  # last words of flags of vLLM that take one
 
@@ -19,20 +19,27 @@ class VllmConfig(Section):
     serves: ClassVar[tuple[type[Section], ...]] = (LearningConfig,)
 
     url: SecretUrl = SecretUrl("")
-    """auto: start a vLLM server for this node, watch it, and end it. Or the address of one that
-    runs, e.g. http://127.0.0.1:8000; user and password in it are shown to nobody. Empty: generate
-    in this process.
+    """auto: start a vLLM server for this node, watch it, and stop it in the end. Or the address of
+    a server that is already running, such as http://127.0.0.1:8000; a user and password in it are
+    never shown. Empty: generate in this process.
     """
     python: Program = ""
-    """Python of the environment that vLLM is installed in, for a server that the node starts; empty
-    for this one.
+    """Python of the environment in which vLLM is installed, for a server that the node starts.
+    Empty: the Python of this program.
     """
     arguments: Annotated[tuple[str, ...], Grants("arguments of a program")] = ()
-    """More arguments for the server that the node starts, each as vLLM's own command line has it.
-    No key and no token: for these vLLM has variables.
+    """More arguments for the server that the node starts, each as on vLLM's own command line. Put
+    no key and no token here: vLLM has variables for these.
+    """
+    device: Text = ""
+    """Card for the server that the node starts, such as 1, as CUDA_VISIBLE_DEVICES has it. Empty:
+    another card than the trainer's where there is one, else the trainer's, of which the server
+    takes what the memory plan leaves over, and sleeps while the node trains.
     """
     folder: Path = Path("~/.swarm-node/vllm")
-    """Folder that the server serves, or loads LoRA adapters from: written after each update."""
+    """Folder from which the server loads the model or the LoRA adapters. The node writes it after
+    each update.
+    """
 
     @property
     def starts(self) -> bool:

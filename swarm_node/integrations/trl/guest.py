@@ -70,7 +70,7 @@ class Swarm(script.Swarm):
             if any(self._environment.turns(question) > 1 for question in asked):
                 raise UserError(
                     "a GRPOTrainer gives one completion a question: train tasks of several turns "
-                    "by swarm-node run, and name others here"
+                    "with swarm-node run, and name others here"
                 )
             for question, prompt in zip(asked, self.prompts(asked), strict=True):
                 if isinstance(prompt, str):
@@ -165,7 +165,7 @@ class Swarm(script.Swarm):
             check_template(trainer.processing_class, self._system)
         except Damaged as error:
             raise UserError(
-                f"the chat template takes no system turn: leave environment.system out: {error}"
+                f"the chat template takes no system turn: remove environment.system: {error}"
             ) from error
         self._checked = trainer
 

@@ -211,5 +211,5 @@ def use_fp8(config: LearningConfig | EvaluationConfig, model: Any, device: torch
     """Puts FP8 into `model`, as the configuration says."""
     precision = section_of(config, Fp8Config).precision
     if config.model.quantization != "none":
-        raise UserError("model.quantization needs fp8.precision bf16: leave one of the two out")
+        raise UserError("model.quantization needs fp8.precision bf16: remove one of the two")
     return swap_linears(model, choose(device), precision == "fp8")

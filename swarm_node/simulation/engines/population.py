@@ -72,7 +72,7 @@ class LivePopulation:
         honest = self._learners[node] = build_node(
             own, who.peer_id, environment, network, policy, exact_mix=True
         )
-        if "dapo" in parse_arm(own.arms[0]).ways:
+        if "dynamic_sampling" in parse_arm(own.arms[0]).ways:
             return DynamicSampling(honest)
         if own.attack.kind == "none":
             ahead = own.asynchronous.max_staleness + 1  # as `Capacity` allows

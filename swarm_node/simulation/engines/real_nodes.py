@@ -57,11 +57,15 @@ class ProcessEngine(Engine):
             ("--faults.loss", faults.loss, instead),
             ("--faults.delay", faults.delay, instead),
             ("--faults.slow", faults.slow, instead),
-            ("--evaluate-every", config.evaluate_every, "ask real nodes by swarm-node model eval"),
+            (
+                "--evaluate-every",
+                config.evaluate_every,
+                "ask real nodes with swarm-node model eval",
+            ),
             (
                 "--node-roles",
                 config.node_roles,
-                "start contributors beside real nodes by themselves",
+                "start contributors next to real nodes by themselves",
             ),
             ("--attack.kind", config.attack.kind != "none", "real nodes are all honest"),
         ):

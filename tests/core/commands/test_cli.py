@@ -6,9 +6,11 @@ import re
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from swarm_node.commands import cli
 from swarm_node.commands.cli import dispatch
 from swarm_node.common.errors import UserError
 from swarm_node.settings import NodeConfig, with_sections
@@ -152,3 +154,20 @@ dispatch(["--help"])
 sys.exit("importlib.metadata" in sys.modules)
 """
     assert python("-c", program).returncode == 0
+
+
+def test_torch_may_grow_its_memory_of_a_card_unless_the_user_says_otherwise(monkeypatch) -> None:
+    for name in cli.ALLOCATOR:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(release="6.1.0-amd64"))
+    cli.settle_allocator()
+    assert os.environ.pop("PYTORCH_ALLOC_CONF") == "expandable_segments:True"
+    for name in cli.ALLOCATOR:
+        with monkeypatch.context() as own:
+            own.setenv(name, "max_split_size_mb:128")
+            cli.settle_allocator()
+            assert {key for key in cli.ALLOCATOR if key in os.environ} == {name}
+            assert os.environ[name] == "max_split_size_mb:128"
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(release="5.15-microsoft-standard"))
+    cli.settle_allocator()
+    assert "PYTORCH_ALLOC_CONF" not in os.environ

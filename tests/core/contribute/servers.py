@@ -299,7 +299,7 @@ FORMS: dict[str, Case] = {
             lambda b: isinstance(b["messages"][0]["content"], str),
             detail(422, "body", "messages", 0, "content", words="Input should be a valid list"),
         ),
-        ADAPTS, "wants the content of a message in parts", **REFUSED_ONCE,
+        ADAPTS, "expects the content of a message in parts", **REFUSED_ONCE,
     ),
     "knows no system role": Case(
         picky(
@@ -448,7 +448,7 @@ STATUSES: dict[str, Case] = {
     "400, the context too long": Case(refuses(400, LONG), ENDS, "lower --max-tokens"),
     "400, a prompt that is too long, after answers": Case(
         lambda h, b: (answers if len(h.server.asked) == 1 else refuses(400, LONG))(h, b),
-        LEAVES_OUT, "maximum context length.*this prompt is left out", requests=2, tokens=USED,
+        LEAVES_OUT, "maximum context length.*this prompt is skipped", requests=2, tokens=USED,
     ),
     "400, a prompt that is filtered": Case(
         refuses(400, "flagged", code="content_filter"), LEAVES_OUT, "flagged", requests=2
@@ -560,7 +560,7 @@ TRANSPORT: dict[str, Case] = {
         lambda h, _: h.say({"choices": []}), LEAVES_OUT, "as it has no choices"
     ),
     "choices that are no list": Case(
-        lambda h, _: h.say({"choices": 7}), LEAVES_OUT, "its choices are no list"
+        lambda h, _: h.say({"choices": 7}), LEAVES_OUT, "its choices are not a list"
     ),
 }  # fmt: skip
 

@@ -43,14 +43,14 @@ def test_an_answer_that_its_own_verifier_refuses_is_left_out_and_named_by_line(
         if isinstance(answer, str | bool) and _is_refused(tmp_path, verifier, answer)
     }
     assert never <= alone
-    left = facts.left_out.get("can never be right", 0)
+    left = facts.left_out.get("can never be correct", 0)
     assert facts.train + sum(facts.left_out.values()) == len(ASSORTED)
     if never:
         (warned,) = [text for warning, text in facts.notes() if "never" in text and warning]
         assert warned.startswith(
-            f"{left} of {left + facts.train} rows can never be right, since {verifier} "
+            f"{left} of {left + facts.train} rows can never be correct, since {verifier} "
         )
-        assert "are left out: lines " in warned
+        assert "are skipped: lines " in warned
 
 
 def _is_refused(folder: Path, verifier: str, answer: Any) -> bool:
@@ -58,7 +58,7 @@ def _is_refused(folder: Path, verifier: str, answer: Any) -> bool:
         {"prompt": "a", "answer": answer},
         {"prompt": "b", "answer": "A" if verifier == "choice" else "1"},
     ]
-    return "can never be right" in facts_by(folder, verifier, rows).left_out
+    return "can never be correct" in facts_by(folder, verifier, rows).left_out
 
 
 def test_a_file_of_which_no_row_can_be_right_is_refused_with_a_line_of_it(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_mathematics_that_math_verify_does_not_read_is_left_out(tmp_path: Path) 
     pytest.importorskip("math_verify")
     rows = [{"prompt": str(k), "answer": a} for k, a in enumerate(["1/2", "", "x^2", "<think>5"])]
     facts = facts_by(tmp_path, "math", rows)
-    assert (facts.train, facts.lines["can never be right"]) == (2, [4])
+    assert (facts.train, facts.lines["can never be correct"]) == (2, [4])
 
 
 def test_rows_that_contradict_one_before_are_said_and_those_that_say_the_same_are_not(
@@ -99,7 +99,7 @@ FUNCTIONS = [
     ("def score(completion, answer):\n    completion == answer\n", "score", "something else"),
     ("def score(completion, answer):\n    return 7\n", "score", "something else"),
     ("def score(completion, answer):\n    return answer.no\n", "score", r"\(it raises\)"),
-    ("score = 1.0\n", "score", "it is no function"),
+    ("score = 1.0\n", "score", "it is not a function"),
 ]
 
 

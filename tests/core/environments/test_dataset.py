@@ -154,7 +154,7 @@ def test_rows_that_are_no_use_are_left_out_and_counted(tmp_path: Path) -> None:
             "did you mean --dataset.prompt questoin --dataset.answer answr?",
         ),
         ("latin.csv", b"prompt,answer\n\xe9,1\n", "cannot be read"),
-        ("broken.parquet", "PAR1 no", "is no Parquet file"),
+        ("broken.parquet", "PAR1 no", "is not a Parquet file"),
     ],
 )
 def test_a_file_that_will_not_do_is_one_line(
@@ -229,7 +229,7 @@ def test_rows_without_the_mark_of_most_answers_are_named_by_line(tmp_path: Path)
         write(tmp_path, [*SUMS[:30], {"question": "x", "answer": "no mark"}, {"question": "y"}])
     )
     assert facts.left_out == {"no answer": 1, "no answer after ####": 1}
-    assert "1 left out, no answer after ####: line 31" in dict(facts.notes()).values()
+    assert "1 skipped, no answer after ####: line 31" in dict(facts.notes()).values()
     fractions = [
         {"problem": f"{k}?", "solution": f"\\boxed{{\\frac{{1}}{{{k}}}}}"} for k in range(2, 40)
     ]

@@ -77,7 +77,7 @@ REFUSED: list[tuple[str, str | bytes, str]] = [
     ("a.jsonl", '{"question": "a"}\n'.encode("utf-16"), "is UTF-16: save it as UTF-8"),
     ("a.json", '[{"question": "a"}, {"question": "b"', "the array in it is broken"),
     ("a.json", '[{"question": "' + "a" * 3_000_000 + '"}]', "an element above 1 MB"),
-    ("a.jsonl", '[{"role": "user"}]\n[{"role": "user"}]\n', "text stands behind the array"),
+    ("a.jsonl", '[{"role": "user"}]\n[{"role": "user"}]\n', "there is text after the array"),
 ]
 
 

@@ -13,7 +13,9 @@ import torch
 from lab.benchmarks.served import api_on_loopback
 from swarm_node.common.errors import UserError
 from swarm_node.generation.generator import BatchGenerator
+from swarm_node.generation.vllm.agreement import Agreement
 from swarm_node.generation.vllm.generator import FAILURES, VllmGenerator
+from swarm_node.generation.vllm.placement import Placement, placed
 from swarm_node.generation.vllm.server import KEEPER
 from swarm_node.generation.vllm.settings import VllmConfig
 from swarm_node.node.episodes import complete
@@ -328,3 +330,92 @@ def test_an_address_where_no_server_is_is_a_mistake_of_the_user(url: str, tmp_pa
         VllmGenerator(tiny_policy(), *options((url, tmp_path / "weights"))).generate(
             PROMPTS, 2, "s"
         )
+
+
+# --- how far log-probs may differ, and where a server goes ----------------------------------------
+
+
+@pytest.mark.parametrize("usual", [1e-6, 0.009, 0.022, 0.039, 0.046])
+def test_log_probs_may_differ_as_far_as_in_the_first_round(usual) -> None:
+    """From float32 on a CPU to what others published for bfloat16 on cards."""
+    judge = Agreement()
+    assert judge.allows([usual] * 64)
+    assert judge.allows([1.5 * usual] * 64) and judge.difference == pytest.approx(1.5 * usual)
+    assert not judge.allows([3.5 * max(usual, 0.02)] * 64)
+    assert judge.allows([usual] * 64), "a refused round sets no standard"
+
+
+def test_a_first_round_as_far_off_as_a_withheld_update_is_refused() -> None:
+    judge = Agreement()
+    assert not judge.allows([0.102] * 64)
+    assert judge.usual is None
+    assert judge.allows([0.046] * 64)
+
+
+def test_a_few_tokens_decide_nothing_and_a_new_server_is_judged_anew() -> None:
+    judge = Agreement()
+    assert judge.allows([0.14] * 16) and judge.usual is None  # by chance twice as far
+    assert judge.allows([0.001] * 64)
+    assert not judge.allows([0.07] * 64)
+    judge.begin()
+    assert judge.allows([0.07] * 64)
+
+
+@pytest.fixture
+def cards(monkeypatch):
+    """A policy on the first of so many cards of 12 GB, of which 2 GB are in use by others."""
+
+    def with_cards(count: int):
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (10 * 2**30, 12 * 2**30))
+        monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 0)
+        policy = tiny_policy(max_position_embeddings=32768)
+        _ = policy.packing  # tried before the policy pretends to be on a card
+        policy.device = torch.device("cuda")
+        return policy
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return with_cards
+
+
+CONFIG = LearningConfig(generation=GenerationConfig(max_completion_length=256))
+
+
+def test_a_server_on_the_trainers_card_gets_what_the_plan_leaves_over_and_sleeps(cards) -> None:
+    place = placed(cards(1), CONFIG, "", ())
+    flags = dict(zip(place.arguments[::2], place.arguments[1::2], strict=False))
+    # Of 12 GiB others have 2; the trainer keeps CUDA's context and a tiny model; a gap of 8 %
+    assert 0.7 < float(flags["--gpu-memory-utilization"]) < 0.78
+    assert flags["--max-model-len"] == str(8192 + 256) and place.longest == 8192 + 256
+    assert "--enable-sleep-mode" in place.arguments and place.sleeps
+    assert place.environment == (("CUDA_VISIBLE_DEVICES", "0"),)
+
+
+def test_a_server_gets_the_card_that_the_trainer_has_not_and_all_of_it(cards, monkeypatch) -> None:
+    place = placed(cards(2), CONFIG, "", ())
+    assert place.arguments == ("--max-model-len", "8448") and not place.sleeps
+    assert place.environment == (("CUDA_VISIBLE_DEVICES", "1"),)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
+    assert placed(cards(2), CONFIG, "", ()).environment == (("CUDA_VISIBLE_DEVICES", "7"),)
+    assert placed(cards(2), CONFIG, "0", ()).sleeps
+
+
+def test_what_the_user_says_of_memory_and_length_counts(cards) -> None:
+    given = ("--gpu-memory-utilization=0.3", "--max-model-len", "1000")
+    place = placed(cards(1), CONFIG, "", given)
+    assert place.arguments == ("--enable-sleep-mode",) and place.longest == 0
+    assert placed(tiny_policy(), CONFIG, "", ()) == Placement()
+
+
+@pytest.mark.slow
+def test_a_server_sleeps_while_the_node_trains(python_with_vllm, tmp_path) -> None:
+    policy = tiny_policy(eos=MANY_EOS)
+    config = of_its_own(python_with_vllm, tmp_path / "weights")
+    generator = VllmGenerator(policy, *config, Placement(sleeps=True))
+    for _ in range(2):  # the stand-in answers nothing while it sleeps
+        assert isinstance(generator.generate(PROMPTS[:1], 4, "s")[0], GeneratedGroup)
+        assert generator._asleep
+    os.killpg(generator._server.pid, signal.SIGKILL)
+    until(lambda: not generator._server.running)
+    assert isinstance(generator.generate(PROMPTS[:1], 4, "s")[0], GeneratedGroup)
+    generator.close()

@@ -163,7 +163,7 @@ def test_a_changed_file_is_not_taken_in_silence(tmp_path: Path, state: Path) -> 
     file.write_text(ROWS + ROWS.replace("1", "2"))
     line = refused(home)
     assert f"{file} has changed since this home was trained on it" in line
-    assert line.endswith(f"give --dataset.file {file} to go on with it")
+    assert line.endswith(f"give --dataset.file {file} to continue with it")
     config, (said,) = start(home, "--dataset.file", "q.jsonl")
     assert config.dataset.file == "q.jsonl" and "(before: with another content)" in said
     trained(home, "--dataset.file", "q.jsonl")

@@ -77,7 +77,7 @@ def test_a_checkpoint_names_no_rank_that_no_adapter_has(tmp_path: Path, rank: An
 
 def test_a_link_in_a_checkpoint_is_damage(tmp_path: Path) -> None:
     (tmp_path / "config.json").symlink_to("/etc/passwd")
-    with pytest.raises(Damaged, match="no plain file"):
+    with pytest.raises(Damaged, match="not a plain file"):
         check_plain(tmp_path)
 
 

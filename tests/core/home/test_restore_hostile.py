@@ -72,7 +72,7 @@ MADE: dict[str, tuple[bytes, str]] = {  # the file, and a part of the error line
     "a key of 17 MB": (made((KEY[0], bytes(17 << 20))), "above 16 MB"),
     "a checkpoint of 2^40": (b'{"best/1/x": [%d, ""]}\n' % (1 << 40), "cut off"),
     "too few bytes": (made(KEY)[:-1], "cut off"),
-    "bytes behind the end": (made(KEY) + b"x", "behind its end"),
+    "bytes behind the end": (made(KEY) + b"x", "after its end"),
     "other bytes": (made(KEY)[:-1] + b"x", "has changed"),
     "another hash": (listing([100, "0" * 64]), "has changed"),
     "another object": (listing({"size": 100}), "list"),

@@ -135,6 +135,6 @@ def test_an_export_publishes_no_file_that_a_link_names(tmp_path: Path) -> None:
     (checkpoint / "state.json").write_text(json.dumps(state))
     (tmp_path / "mine").write_text("mine")
     (checkpoint / "notes.txt").symlink_to(tmp_path / "mine")
-    with pytest.raises(UserError, match="no plain file"):
+    with pytest.raises(UserError, match="not a plain file"):
         export(tmp_path / "home", checkpoint, tmp_path / "out")
     assert not (tmp_path / "out").exists()

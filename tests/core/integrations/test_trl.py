@@ -198,7 +198,7 @@ def test_a_question_that_the_script_changed_is_refused_in_one_line(tmp_path: Pat
 
 
 def test_a_template_without_system_turns_is_refused_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"takes no system turn: leave environment\.system out"):
+    with pytest.raises(UserError, match=r"takes no system turn: remove environment\.system"):
         rolled_out(policy_of("Gemma"), tmp_path, system="Be brief.")
 
 

@@ -76,7 +76,7 @@ def test_the_user_is_told_which_address_of_a_card_is_not_dialled_and_what_to_do(
         Identity.create(), "s", config, Memory(), print, lambda text, warning: lines.append(text)
     )
     (line,) = lines
-    assert VICTIMS[0] in line and "port below 1024" in line and "give it by --peers" in line
+    assert VICTIMS[0] in line and "port below 1024" in line and "give it with --peers" in line
 
 
 @pytest.mark.parametrize("kept", ["network.peers", "network.suggested"])

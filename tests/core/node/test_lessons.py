@@ -122,8 +122,8 @@ def test_ten_rounds_without_a_right_answer_show_one_beside_what_was_wanted(tmp_p
     said = (
         "no answer was right for 10 rounds",
         "second of 1, 2:",
-        "it says ' 0'",
-        "is wanted",
+        "the model answers ' 0'",
+        "is expected",
         "Try easier tasks",
     )
     assert [words for words in said if words not in notice.text] == []
@@ -191,7 +191,9 @@ def test_a_question_that_was_wrong_and_is_right_is_told_only_if_there_is_one(tmp
     lines = ended(
         tmp_path, first, Validated(9, 0.5, 4, True, {"a/x": 0.5}, {"a/x": 0.0}, (learned,))
     )
-    assert lines[1] == "was wrong, is right: to 'my card' it said 'no idea', now 'billing'"
+    assert (
+        lines[1] == "was wrong, is right now: asked 'my card', it answered 'no idea', now 'billing'"
+    )
     lines = ended(tmp_path, first, Validated(9, 0.5, 4, True, {"a/x": 0.5}, {"a/x": 0.0}))
     assert not [line for line in lines if "was wrong" in line]
 

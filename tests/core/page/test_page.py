@@ -120,7 +120,7 @@ def test_training_does_not_notice_what_befalls_its_page(tmp_path: Path) -> None:
         (shown_by,) = [each for each in node.children() if "page" in each.cmdline()]
         shown_by.kill()
         goes_on("a killed page")
-        ended_so = "the page has ended, exit code -9; the node goes on"
+        ended_so = "the page has ended, exit code -9; the node continues"
         until(lambda: any(ended_so in text for text in said), what="a line about the page")
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 0

@@ -36,7 +36,7 @@ def test_the_names_are_those_of_the_package_stand_on_the_page_and_load_no_torch(
 
 
 def test_what_is_no_report_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is no report"):
+    with pytest.raises(UserError, match="is not a report"):
         load_report(tmp_path)
 
 

@@ -1,5 +1,8 @@
 """Arms and cells of a comparison, options of `simulate`, and the configuration of each node."""
 
+import pytest
+
+from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import tasks_of
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
@@ -12,6 +15,8 @@ from swarm_node.simulation.arms import (
     node_config,
     node_names,
     parse_arm,
+    parse_arms,
+    words_of,
 )
 from swarm_node.simulation.settings import SimulationConfig
 from tests.commands import resolve
@@ -19,8 +24,24 @@ from tests.commands import resolve
 
 def test_an_arm_is_local_slash_external():
     assert parse_arm("6/2") == Arm(6, 2) and str(Arm(6, 2)) == "6/2"
-    assert parse_arm("8/0:dapo:all") == parse_arm("8/0:all:dapo:all") == Arm(8, 0, ("all", "dapo"))
-    assert str(Arm(8, 0, ("all", "dapo"))) == "8/0:all:dapo"
+    arm = parse_arm("8/0:dynamic_sampling:all")
+    assert arm == parse_arm("8/0:all:dynamic_sampling:all")
+    assert arm == Arm(8, 0, ("all", "dynamic_sampling"))
+    assert str(arm) == "8/0:all:dynamic_sampling"
+
+
+def test_earlier_names_of_ways_mean_the_same_and_are_shown_by_the_present_ones():
+    assert parse_arm("8/0:dapo:all") == parse_arm("8/0:all:dynamic_sampling")
+    assert str(parse_arm("4/4:sft")) == str(Arm(4, 4, ("sft",))) == "4/4:imitation"
+    assert parse_arms(["4/4:lean:sft"]) == parse_arms(["4/4:imitation:lean"])
+    for name in ("8/0:all:dapo", "8/0:all:dynamic_sampling"):  # of a report, old or new
+        assert words_of(name) == "8/0, all tasks, dynamic sampling"
+    assert (words_of("4/4:sft"), words_of("4/4")) == ("4/4, imitation", "4/4")
+
+
+def test_an_arm_given_by_both_of_its_names_is_given_twice():
+    with pytest.raises(UserError, match="arm 4/4:imitation is given twice"):
+        parse_arms(["4/4:sft", "4/4:imitation"])
 
 
 def test_cells_go_seed_by_seed_so_that_arms_can_be_compared_early(configure):
@@ -50,15 +71,15 @@ def test_a_generalist_asks_the_tasks_of_all_and_alone_there_is_one(configure):
 
 
 def test_what_stands_behind_an_arm_changes_its_cell_alone(configure):
-    config = configure(arms=("8/0:dapo", "2/2:lean", "2/2:sft", "2/2"), seeds=1)
-    dapo, lean, sft, plain = (cell_config(config, cell) for cell in all_cells(config))
-    assert (dapo.arms, dapo.round.sampler, plain.round.sampler) == (
-        ("8/0:dapo",),
+    config = configure(arms=("8/0:dynamic_sampling", "2/2:lean", "2/2:imitation", "2/2"), seeds=1)
+    dynamic, lean, imitation, plain = (cell_config(config, cell) for cell in all_cells(config))
+    assert (dynamic.arms, dynamic.round.sampler, plain.round.sampler) == (
+        ("8/0:dynamic_sampling",),
         "informative",
         "uniform",
     )
     assert (lean.round.questions, plain.round.questions) == (2, config.round.questions)
-    assert (sft.training.objective, plain.training) == ("imitating", config.training)
+    assert (imitation.training.objective, plain.training) == ("imitating", config.training)
 
 
 def test_cells_have_different_file_names(configure):

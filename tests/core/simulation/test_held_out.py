@@ -71,4 +71,7 @@ def test_a_report_with_held_out_accuracy_has_tables_and_a_figure(configure, run)
         and len(arms["4/4"]["held_out"]["final"]) == 2
     )
     assert "others' tasks" in run.shown and "held out 0." in run.shown
+    last = run.shown.rstrip().rpartition("\n\n")[2]
+    assert last.startswith("After 5 rounds a node that trained alone answers ")
+    assert " ".join(last.split()).endswith("the lowest and the highest in brackets.")
     assert (path.parent / "accuracy.png").stat().st_size > 10_000

@@ -13,7 +13,7 @@ def test_a_wrong_option_of_a_script_is_one_line() -> None:
         swarm_node.SimulationConfig(nods=3)
     with pytest.raises(UserError, match="unknown key 'nods'"):
         swarm_node.simulate("starter", nods=3)
-    with pytest.raises(UserError, match=r"SimulationConfig is wanted, .* not NodeConfig"):
+    with pytest.raises(UserError, match=r"SimulationConfig is expected, .* not NodeConfig"):
         swarm_node.simulate(swarm_node.NodeConfig())
 
 
@@ -22,7 +22,7 @@ def test_to_resume_nothing_is_refused_before_hours_of_work(kept, tmp_path) -> No
     for name in kept:
         (tmp_path / "out" / name).mkdir(parents=True)
     config = SimulationConfig(out=tmp_path / "out", resume=True)
-    with pytest.raises(UserError, match="holds no simulation to go on with: name its folder"):
+    with pytest.raises(UserError, match="holds no simulation to continue: name its folder"):
         ReportFolder(config.out).prepare(config)
     # One that was interrupted before its first cell was finished goes on
     fresh = config.model_copy(update={"resume": False})

@@ -81,5 +81,7 @@ def test_simulate_takes_the_asynchronous_options() -> None:
     config = SimulationConfig(nodes=1, model=ModelConfig(name="dense"), asynchronous=how)
     with closing(LivePopulation(config)) as population:
         assert isinstance(population.join(0), LaggedNode)
-    with closing(LivePopulation(config.model_copy(update={"arms": ("8/0:dapo",)}))) as population:
+    with closing(
+        LivePopulation(config.model_copy(update={"arms": ("8/0:dynamic_sampling",)}))
+    ) as population:
         assert isinstance(population.join(0), DynamicSampling)

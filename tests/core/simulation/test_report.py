@@ -151,7 +151,7 @@ def test_the_table_and_the_file_have_tokens_time_and_intervals_of_every_arm(smal
     )
     one = build_report(small[0].model_copy(update={"seeds": 1}), [small[1][1]])
     # nodes of 1.8 and 5.4: a half-width of 12.7062 x 1.8
-    assert "3.6 ± 22.9" in render(result(one)) and "± over nodes" in render(result(one))
+    assert "3.6 ± 22.9" in render(result(one)) and "± is over nodes" in render(result(one))
 
 
 def test_cost_has_the_time_of_a_round_by_phase(small):
@@ -167,7 +167,7 @@ def test_the_table_shows_means_intervals_and_no_factor(small, render):
     assert "2.7 ± 11.4" in shown and "9.0 ± 0.0" in shown
     assert (
         "2 nodes, 2 rounds, 2 seeds" in shown
-        and "share of right completions in the last 10 rounds" in shown
+        and "share of correct completions in the last 10 rounds" in shown
     )
     assert (
         not re.search(r"\d(x| times)\b", shown + subline(report))

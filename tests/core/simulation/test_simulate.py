@@ -1,12 +1,17 @@
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from swarm_node.common.errors import UserError
+from swarm_node.common.files import plain
 from swarm_node.settings import ModelConfig
 from swarm_node.simulation import cell_pool
+from swarm_node.simulation.arms import Record, all_cells, cell_config
+from swarm_node.simulation.cell import summary
+from swarm_node.simulation.folder import ReportFolder
 from swarm_node.simulation.main import simulate
 from swarm_node.simulation.plot_command import command
 from swarm_node.simulation.settings import FaultsConfig
@@ -36,6 +41,7 @@ def test_a_simulation_writes_its_files_and_shows_the_result(finished_once):
     assert [seed[0] for seed in alone] == [seed[0] for seed in sharing]
     assert alone[0] != alone[1] and arms["4/4"]["mean"] > arms["8/0"]["mean"]
     assert "4/4" in shown and "±" in shown and str(folder / "report.json") in shown
+    assert " ".join(shown.split()).endswith("add --evaluate-every N.")
     with Image.open(folder / "rewards.png") as picture:
         assert picture.width >= 800 and picture.height >= 400
 
@@ -158,7 +164,7 @@ def test_resuming_a_finished_run_runs_nothing_and_gives_the_same_report(configur
 def test_resume_of_nothing_is_a_mistake_and_of_a_report_adds_more_seeds_and_arms(configure, run):
     config = configure(resume=True, arms=("8/0",), seeds=1)
     config.out.mkdir()
-    with pytest.raises(UserError, match="holds no simulation to go on with"):
+    with pytest.raises(UserError, match="holds no simulation to continue"):
         run(config)
     run(configure(arms=("8/0",), seeds=1))
     path = run(configure(resume=True, arms=("8/0", "4/4"), seeds=2))
@@ -170,6 +176,19 @@ def test_resume_refuses_another_configuration_and_names_what_differs(configure, 
     with pytest.raises(UserError, match=r"rounds was 5, is 6") as error:
         run(configure(resume=True, rounds=6))
     assert "\n" not in str(error.value)
+
+
+def test_a_finished_cell_of_an_arm_by_its_earlier_name_is_kept(configure, fakes):
+    config = configure(arms=("4/4:sft",), seeds=1)
+    (cell,) = all_cells(config)
+    reports = {0: fakes.report(0, 0), 1: fakes.report(1, 0), 2: fakes.report(2, 0)}
+    done = summary(cell_config(config, cell), cell, 0, reports, rejected={}, wall=1.0)
+    kept = json.loads(json.dumps(plain(asdict(Record(cell, (done,), 1.0)))))
+    kept["cell"]["arm"]["ways"] = ["sft"]
+    (config.out / "cells").mkdir(parents=True)
+    (config.out / "cells" / "4_4_sft-0.json").write_text(json.dumps(kept))
+    (record,) = ReportFolder(config.out).load([cell], 1)
+    assert record.cell == cell and str(record.cell.arm) == "4/4:imitation"
 
 
 def test_resume_says_when_the_code_is_not_the_same(configure, run, finished):
@@ -200,7 +219,7 @@ def test_a_folder_of_somebody_elses_files_is_left_alone(configure, run, flag):
     config.out.mkdir()
     (config.out / "report.json").write_text("{}")
     (config.out / "manifest.json").write_text('{"kind": "node"}')
-    with pytest.raises(UserError, match="no simulation report: choose another --out"):
+    with pytest.raises(UserError, match="not a simulation report: choose another --out"):
         run(config)
     assert (config.out / "report.json").read_text() == "{}"
 

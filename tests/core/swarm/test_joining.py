@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from protocol import wire
-from protocol.card import Refusal, Signed, digest
+from protocol.card import Refusal, Signed, digest, told
 from protocol.identity import Identity
 from swarm_node.commands.status import ask
 from swarm_node.common.errors import UserError
@@ -57,7 +57,7 @@ def having(home: Path, cards: list[bytes], now: float = TODAY) -> Path:
     return home
 
 
-def file_of(folder: Path, cards: list[bytes], name: str = "the.card") -> str:
+def file_of(folder: Path, cards: list[bytes], name: str = "the.manifest") -> str:
     (folder / name).write_bytes(b"".join(card + b"\n" for card in cards))
     return str(folder / name)
 
@@ -87,14 +87,14 @@ def test_the_first_card_is_trusted_aloud_and_kept_and_the_next_start_needs_no_fl
     tmp_path: Path,
 ) -> None:
     home, file = tmp_path / "home", file_of(tmp_path, CHAIN[:2])
-    looked = Tried(home, "--card", file, keep=False)
+    looked = Tried(home, "--manifest", file, keep=False)
     # Hidden, as a code may let others in
     assert (str(Source("a.card")), str(Source("swarm:AZ"))) == ("a.card", "***")
     assert looked.config.swarm == SWARM and not home.exists()
-    first = Tried(home, "--card", file, "--peers", f"{DOOR[:-52]}{KEYS[5].peer_id}")
+    first = Tried(home, "--manifest", file, "--peers", f"{DOOR[:-52]}{KEYS[5].peer_id}")
     assert (
-        f"trusting network {NETWORK}, 2 of 3 signers" in first.lines[0]
-        and "card 2 of friends" in first.lines[1]
+        f"trusts network {NETWORK} (2 of 3 signers)" in first.lines[0]
+        and "manifest 2 of friends" in first.lines[1]
     )
     assert first.config.swarm == SWARM and first.config.environment.tasks == (TASK,)
     # Only what the user gives is the user's: addresses of the card pass the gate
@@ -109,9 +109,13 @@ def test_the_first_card_is_trusted_aloud_and_kept_and_the_next_start_needs_no_fl
     )
     assert (
         "trusting"
-        not in Tried(home, "--card", file_of(tmp_path, CHAIN), "--card-network", NETWORK).lines[0]
+        not in Tried(
+            home, "--manifest", file_of(tmp_path, CHAIN), "--manifest-network", NETWORK
+        ).lines[0]
     )
-    assert "card 5 of friends" in Tried(home).lines[0] and "0 days old, 8" in Tried(home).lines[0]
+    assert (
+        "manifest 5 of friends" in Tried(home).lines[0] and "0 days old, 8" in Tried(home).lines[0]
+    )
     entrance = Tried(home, kind=BootstrapConfig).config
     assert (entrance.swarm, entrance.peers, entrance.suggested) == (SWARM, (), (DOOR,))
     assert (
@@ -126,22 +130,22 @@ def test_what_does_not_hold_is_refused_by_file_and_address_and_the_node_goes_on(
     hostile, home = HOSTILE[kind](), having(tmp_path / "home", CHAIN[:2])
     with served((200, "", b"\n".join(hostile))) as address:
         for source in (file_of(tmp_path, hostile), f"{address}/0"):
-            tried = Tried(home, "--card", source)
-            assert str(kind) in tried.lines[0] and "card 2 goes on" in tried.lines[0]
+            tried = Tried(home, "--manifest", source)
+            assert told(kind) in tried.lines[0] and "continues with manifest 2" in tried.lines[0]
             assert tried.config.swarm == SWARM and load_cards(home / CARDS_FILE)[0] == tuple(
                 CHAIN[:2]
             )
     # A node that knows no card accepts these two
     if kind not in (Refusal.ROLLED_BACK, Refusal.CONFLICT):
         new = tmp_path / "new"
-        assert str(kind) in refused(
-            new, "--card", file_of(tmp_path, hostile), "--card-network", NETWORK
+        assert told(kind) in refused(
+            new, "--manifest", file_of(tmp_path, hostile), "--manifest-network", NETWORK
         )
         assert not new.exists()
 
 
 def test_an_address_is_bounded_and_leads_nowhere_weaker(tmp_path: Path) -> None:
-    pin = ["--card-network", NETWORK]
+    pin = ["--manifest-network", NETWORK]
     body, long = b"\n".join(CHAIN), b"x" * (2 * MAX_DOWNLOAD)
     there = [
         (200, "", body),
@@ -152,22 +156,22 @@ def test_an_address_is_bounded_and_leads_nowhere_weaker(tmp_path: Path) -> None:
     ]
     with served(*there, (404, "", b"")) as address:
         # Plain HTTP needs a pin
-        assert "https://" in refused(tmp_path / "a", "--card", f"{address}/0")
-        assert Tried(tmp_path / "b", "--card", f"{address}/0", *pin).config.swarm == SWARM
-        assert Tried(tmp_path / "c", "--card", f"{address}/2", *pin).config.swarm == SWARM
+        assert "https://" in refused(tmp_path / "a", "--manifest", f"{address}/0")
+        assert Tried(tmp_path / "b", "--manifest", f"{address}/0", *pin).config.swarm == SWARM
+        assert Tried(tmp_path / "c", "--manifest", f"{address}/2", *pin).config.swarm == SWARM
         for number, words in ((1, "too big"), (3, "302"), (4, "from one address"), (5, "404")):
-            assert words in refused(tmp_path / "d", "--card", f"{address}/{number}", *pin)
-    assert "ftp" in refused(tmp_path / "d", "--card", "ftp://127.0.0.1/x", *pin)
-    assert "no file of cards" in refused(tmp_path / "d", "--card", "absent.card")
+            assert words in refused(tmp_path / "d", "--manifest", f"{address}/{number}", *pin)
+    assert "ftp" in refused(tmp_path / "d", "--manifest", "ftp://127.0.0.1/x", *pin)
+    assert "is not a manifest" in refused(tmp_path / "d", "--manifest", "absent.manifest")
     assert not (tmp_path / "d").exists()
 
 
 def test_a_node_is_narrower_than_its_card_and_never_wider(tmp_path: Path) -> None:
-    small = file_of(tmp_path, chain(1, episodes=4), "small.card")
-    assert Tried(tmp_path / "a", "--card", small).config.generation.num_generations == 4
+    small = file_of(tmp_path, chain(1, episodes=4), "small.manifest")
+    assert Tried(tmp_path / "a", "--manifest", small).config.generation.num_generations == 4
     fewer = Tried(
         tmp_path / "b",
-        "--card",
+        "--manifest",
         small,
         "--generation.num-generations",
         "2",
@@ -176,11 +180,11 @@ def test_a_node_is_narrower_than_its_card_and_never_wider(tmp_path: Path) -> Non
     )
     assert (fewer.config.generation.num_generations, fewer.config.environment.tasks) == (2, (TASK,))
     assert "none of your tasks" in refused(
-        tmp_path / "c", "--card", small, "--environment.tasks", "gcd/easy"
+        tmp_path / "c", "--manifest", small, "--environment.tasks", "gcd/easy"
     )
-    some = Tried(tmp_path / "c", "--card", small, "--environment.tasks", "gcd/easy", TASK)
-    assert some.config.environment.tasks == (TASK,) and "left out: gcd/easy" in some.lines[-1]
-    assert Tried(tmp_path / "d", "--card", small, "--swarm", "mine").config.swarm.startswith(
+    some = Tried(tmp_path / "c", "--manifest", small, "--environment.tasks", "gcd/easy", TASK)
+    assert some.config.environment.tasks == (TASK,) and "does not have: gcd/easy" in some.lines[-1]
+    assert Tried(tmp_path / "d", "--manifest", small, "--swarm", "mine").config.swarm.startswith(
         "friends."
     )
 
@@ -189,10 +193,10 @@ def test_a_home_belongs_to_one_network_and_a_broken_card_starts_nothing(
     tmp_path: Path, monkeypatch
 ) -> None:
     home = having(tmp_path / "home", CHAIN)
-    assert "no card of network" in refused(home, "--card-network", "a" * 26)
-    assert "no card of network" in refused(tmp_path / "new", "--card-network", NETWORK)
-    (home / "swarm.card").write_bytes(b"{}")
-    assert str(Refusal.MALFORMED) in refused(home) and "remove it" in refused(home)
+    assert "no manifest of network" in refused(home, "--manifest-network", "a" * 26)
+    assert "no manifest of network" in refused(tmp_path / "new", "--manifest-network", NETWORK)
+    (home / CARDS_FILE).write_bytes(b"{}")
+    assert told(Refusal.MALFORMED) in refused(home) and "remove the file" in refused(home)
     # As in the home of another user; root may write anywhere
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert f"make it writable for user {os.getuid()}" in refused(home)
@@ -201,7 +205,7 @@ def test_a_home_belongs_to_one_network_and_a_broken_card_starts_nothing(
 def test_a_card_that_ended_in_the_home_goes_on_and_says_so(tmp_path: Path) -> None:
     home = having(tmp_path / "home", chain(1, issued=OLD, expires=OLD + 9 * 86400), OLD)
     assert "ended 91 days ago" in Tried(home).lines[0]
-    assert str(Refusal.EXPIRED) in refused(tmp_path / "new", "--card", str(home / CARDS_FILE))
+    assert str(Refusal.EXPIRED) in refused(tmp_path / "new", "--manifest", str(home / CARDS_FILE))
 
 
 @pytest.mark.slow
@@ -221,11 +225,11 @@ def test_no_node_of_a_code_passes_on_what_does_not_hold(tmp_path: Path) -> None:
     )
     run(host.start({wire.CARD: answer}, wire.REQUEST_LIMITS))
     code = coded(Invitation((run(host.addresses())[0],), SWARM, (), 0, NETWORK, 2, digest(SECOND)))
-    here = ("--network.host", "127.0.0.1", "--card", code)
-    assert len(code) < 250 and "card 2 of friends" in Tried(tmp_path / "new", *here).lines[0]
+    here = ("--network.host", "127.0.0.1", "--manifest", code)
+    assert len(code) < 250 and "manifest 2 of friends" in Tried(tmp_path / "new", *here).lines[0]
     others = having(tmp_path / "others", chain(1, name="others"))
     told = Tried(others, *here).lines[0]
-    assert "of another network" in told and told.endswith("card 1 goes on")
+    assert "of another network" in told and told.endswith("continues with manifest 1")
     for kind, hostile in HOSTILE.items():
         served[:] = hostile()
         # The code names a newer card
@@ -236,8 +240,8 @@ def test_no_node_of_a_code_passes_on_what_does_not_hold(tmp_path: Path) -> None:
         "none of its nodes answers" in refused(tmp_path / "absent", *here)
         and not (tmp_path / "absent").exists()
     )
-    assert "no card: use swarm-node join" in refused(
-        tmp_path, "--card", coded(Invitation((DOOR,), "friends"))
+    assert "no manifest: use swarm-node join" in refused(
+        tmp_path, "--manifest", coded(Invitation((DOOR,), "friends"))
     )
 
 
@@ -250,7 +254,7 @@ def test_members_let_others_in_by_codes_when_the_founders_are_gone(tmp_path: Pat
         for home, card, stack in ((a, file_of(tmp_path, CHAIN[:3]), founders), (b, "", members)):
             card = card or ended("invite", "--home", a).stdout.strip()
             stack.enter_context(
-                killed_in_the_end(started("bootstrap", "--home", home, "--card", card, *quick))
+                killed_in_the_end(started("bootstrap", "--home", home, "--manifest", card, *quick))
             )
             until(lambda home=home: "invitation" in ask(home), what="a node that can invite")
         founders.close()
@@ -262,6 +266,6 @@ def test_members_let_others_in_by_codes_when_the_founders_are_gone(tmp_path: Pat
         }
         joined = ended("join", code, "--home", c, "--max-rounds", "1", env=plain)
         assert joined.returncode == 0, joined.stderr
-        assert "joining network" in joined.stdout and "card 3 of friends" in joined.stdout
-        assert "card 3 of friends" in ended("status", "--home", b).stdout
+        assert "joining network" in joined.stdout and "manifest 3 of friends" in joined.stdout
+        assert "manifest 3 of friends" in ended("status", "--home", b).stdout
     assert load_cards(b / CARDS_FILE)[0] == load_cards(c / CARDS_FILE)[0] == tuple(CHAIN[:3])

@@ -29,7 +29,7 @@ def founded(folder: Path, port: int) -> tuple[Path, str]:
     """A card with one signer, and a code signed by its admit key. The bootstrap node has the home
     `a`.
     """
-    file, door = folder / "private.card", load_identity(folder / "a").peer_id
+    file, door = folder / "private.manifest", load_identity(folder / "a").peer_id
     admit, signer = (said("swarm", "key", folder / f"{name}.key") for name in ("admit", "signer"))
     asked = (
         "--bootstrap",
@@ -60,7 +60,7 @@ def test_a_card_says_who_may_let_in_and_who_is_out(tmp_path: Path) -> None:
     ):
         said("swarm", "next", file, *flags)
         assert row in said("swarm", "show", file) and said(*sign) == ""
-        told = said("check", "--home", tmp_path / "a", "--card", file, "--card-code", code)
+        told = said("check", "--home", tmp_path / "a", "--manifest", file, "--manifest-code", code)
         assert (f"this swarm is private: {why}" in told) == bool(why)
 
 
@@ -78,9 +78,9 @@ def test_a_newcomer_enters_by_the_code_of_a_member_who_is_gone_and_no_stranger_d
                 "bootstrap",
                 "--home",
                 home,
-                "--card",
+                "--manifest",
                 card,
-                "--card-code",
+                "--manifest-code",
                 first,
                 "--port",
                 at,
@@ -91,10 +91,10 @@ def test_a_newcomer_enters_by_the_code_of_a_member_who_is_gone_and_no_stranger_d
         code = ended("invite", "--home", b).stdout.strip()
         assert len(load_proof(b)) == 232 and len(decode(code).proof) == 332 and len(code) < 900
         inviter.close()
-        run = ("run", "--home", c, "--card", file)
+        run = ("run", "--home", c, "--manifest", file)
         assert "private" in said(*run, "--max-rounds", "1")
         with killed_in_the_end(
-            started(*run, "--card-code", code, "--network.host", "127.0.0.1")
+            started(*run, "--manifest-code", code, "--network.host", "127.0.0.1")
         ) as newcomer:
             read_until(newcomer, "member of this private swarm for 29 days")
             peer = load_identity(c).peer_id

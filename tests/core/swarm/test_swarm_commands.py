@@ -10,7 +10,7 @@ from swarm_node.commands.cli import dispatch
 from swarm_node.common.errors import UserError
 from tests.cards import KEYS
 
-EXAMPLE = Path(__file__).parents[3] / "configs" / "example.card"
+EXAMPLE = Path(__file__).parents[3] / "configs" / "example.manifest"
 
 
 def test_a_card_is_made_signed_changed_and_never_taken_back(tmp_path, monkeypatch, capsys) -> None:
@@ -33,7 +33,7 @@ def test_a_card_is_made_signed_changed_and_never_taken_back(tmp_path, monkeypatc
     ]
     few = [*asked[:2], "--tasks", "first/few", "--signers", ann, bob, cem]
     assert said("create", "x", *few, "--episodes", "100").startswith(
-        "x: over the limits of a card: episodes: 100, where 2 to "
+        "x: over the limits of a manifest: episodes: 100, where 2 to "
     )
     assert "threshold: 9, where 1 to 3 can be" in said("create", "x", *few, "--threshold", "9")
     assert not Path("x").exists()
@@ -60,8 +60,8 @@ def test_a_card_is_made_signed_changed_and_never_taken_back(tmp_path, monkeypatc
     said("sign", "a", "--key", "dan")
     assert said("verify", "a", "--after", "old") == "a: too few signers"
     said("sign", "a", "--key", "cem")
-    assert said("verify", "a", "--after", "old") == "a: too few signers of the card before"
+    assert said("verify", "a", "--after", "old") == "a: too few signers of the manifest before"
     said("sign", "a", "--key", "bob")
-    assert "it ends soon" in said("verify", "a", "--after", "old")
-    assert said("verify", "old", "--after", "a") == "old: older than the card known here"
+    assert "this manifest ends soon" in said("verify", "a", "--after", "old")
+    assert said("verify", "old", "--after", "a") == "old: older than the manifest known here"
     assert said("verify", "a", "--network", "b" * 26) == "a: of another network"

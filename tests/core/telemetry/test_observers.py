@@ -76,7 +76,7 @@ def test_an_observer_that_raises_is_left_out_and_a_mistake_of_the_user_ends_the_
     telemetry.emit(Notice("b"))
     telemetry.emit(Notice("c"))
     assert broken.taken == [Notice("a"), Notice("b")]
-    assert shown == ["observer broken failed and is left out: ValueError: no"]
+    assert shown == ["observer broken failed and is turned off: ValueError: no"]
     telemetry.close()
 
 
@@ -86,7 +86,7 @@ def test_an_observer_that_raises_is_left_out_and_a_mistake_of_the_user_ends_the_
         (UserError("set it"), "^set it$"),
         (
             OSError("no"),
-            "^observer bad cannot begin: OSError: no; mend that, or choose another folder$",
+            "^observer bad cannot begin: OSError: no; fix that, or choose another folder$",
         ),
     ],
 )
