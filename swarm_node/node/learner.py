@@ -54,12 +54,11 @@ class Learner:
         """
         policy, plan = self.policy, self.plan
         parameters = sum(p.numel() for p in policy.model.parameters())
-        packing = getattr(self.node.trainer, "packing", None)
         return {
             "model": f"{Path(policy.name).name} ({parameters / 1e6:.1f} M)",
             "device": str(policy.device),
-            "rows": packing.value if packing else "padded",
-            "decoder": getattr(self.node.generator, "decoder_name", ""),
+            "rows": self.node.trainer.rows,
+            "decoder": self.node.generator.decoder_name,
             "linear layers": policy.arithmetic,
             "memory": f"about {amount(plan.total)} of {amount(plan.room)}" if plan else "",
         }
