@@ -1,7 +1,6 @@
 """What a script or a notebook does in place of a command: join a swarm, publish, collect, score.
 
-`swarm_node` exports these names, and those that extensions register as entry points of the group
-`swarm_node.api`. docs/how-to/python.md shows them at work.
+`swarm_node` exports these names, among others. docs/how-to/python.md shows them at work.
 """
 
 import sys

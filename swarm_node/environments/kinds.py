@@ -22,8 +22,8 @@ Task = tuple[str, str]  # dataset, config id
 
 class Asking(Protocol):
     """A configuration with environments, as `run`, `simulate` and `contribute` have it. It has
-    their options in `environment`, the sections of extensions, which `settings.section_of` finds,
-    and the swarm.
+    their options in `environment`, the sections of single environments, which
+    `settings.section_of` finds, and the swarm.
     """
 
     @property

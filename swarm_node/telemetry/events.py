@@ -2,12 +2,12 @@
 them to its sinks.
 
 Events are plain data: no clock, no text formatting, no I/O. Sinks turn them into a terminal view or
-JSON lines; code that emits an event does not know the sinks. Packages that extend the core have
-events of their own.
+JSON lines; code that emits an event does not know the sinks. A simulation has events of its own
+(`simulated.py`).
 
-Observers are sinks that listen to a run from its first second, such as a page, uploads, samples of
-rollouts and trackers. The core knows none of them by name: `observe` asks those that packages
-register.
+Observers are sinks that listen to a run from its first second, such as a page, samples of rollouts
+and trackers. A command has a table of them, and `observe` makes those that its configuration asks
+for.
 """
 
 from collections.abc import Callable, Mapping, Sequence
