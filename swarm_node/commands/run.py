@@ -43,7 +43,7 @@ Train here and share. Stops on Ctrl-C, saves, and goes on from its home folder.
   --model.device NAME            cpu, cuda, cuda:1, mps (where CUDA is, CUDA)
   --model.lora-rank N               train adapters of this rank, not all weights
   --environment.tasks TASK ...   what to ask, such as gcd/easy,lcm/easy
-  --training.learning-rate RATE  3e-4 for starters, 1e-6 to 1e-5 for others
+  --training.learning-rate RATE  3e-4 starter, 2e-4 adapters, 1e-6 all weights
   --max-rounds N                 stop after so many rounds in all
   --validation.every N           ask held-out questions every so many rounds
   --network.no-enabled           train alone

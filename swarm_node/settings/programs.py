@@ -285,7 +285,10 @@ class LearningConfig(WithQuestions):
 
 
 class NodeConfig(LearningConfig, WithObservers):
-    """One node."""
+    """One node. The defaults are those for a starter. A `run` that is given no model trains
+    smollm2-135m, and sets other values to suit it: docs/reference/options.md has both, and
+    `swarm-node check` prints them.
+    """
 
     from_home: ClassVar[frozenset[str]] = frozenset({"swarm"})
     home: Path = Path("~/.swarm-node")

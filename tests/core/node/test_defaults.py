@@ -64,7 +64,7 @@ def test_a_starter_is_trained_as_ever(tmp_path) -> None:
     assert resolved(asked, print) == asked
 
 
-@pytest.mark.parametrize(("memory", "words"), [(500.0, "1.9 GB of memory"), (0.0, "no such index")])
+@pytest.mark.parametrize(("memory", "words"), [(500.0, "2.4 GB of memory"), (0.0, "no such index")])
 def test_a_starter_stands_in_where_memory_is_short_or_the_model_cannot_be_had(
     tmp_path, monkeypatch, memory, words
 ) -> None:

@@ -25,7 +25,7 @@ from swarm_node.extensions.dataset.questions import filled, text_of
 from swarm_node.extensions.dataset.settings import DatasetConfig
 from swarm_node.extensions.dataset.source import place
 from swarm_node.rollouts.groups import Skipped
-from swarm_node.settings import LearningConfig, with_sections
+from swarm_node.settings import LearningConfig, NodeConfig, with_sections
 from swarm_node.settings.secret import Secret
 
 ROWS = [{"prompt": f"{a} + {b} = ?", "answer": str(a + b)} for a in range(10) for b in range(10)]
@@ -381,6 +381,17 @@ def settings(config: DatasetConfig, time_limit: float = 60.0, **changes: Any) ->
         "environment": {"time_limit": time_limit},
     }
     return with_sections(LearningConfig).model_validate(sections)
+
+
+def test_with_the_network_off_a_node_says_that_questions_stay_on_this_machine(
+    tmp_path: Path,
+) -> None:
+    def told(enabled: bool) -> str:
+        given = {"dataset": write(tmp_path), "network": {"enabled": enabled}}
+        return leaving(with_sections(NodeConfig).model_validate(given))
+
+    assert "sums.jsonl stay on this machine" in told(False)
+    assert "sums.jsonl: they leave this machine" in told(True)
 
 
 @pytest.mark.slow

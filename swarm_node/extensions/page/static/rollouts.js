@@ -50,7 +50,7 @@ export class Rollouts {
     replace(this.count, document.createTextNode(`${shown.length} of the last ${this.samples.length} groups`));
     const opened = new Set([...this.groups.querySelectorAll("details:not([open])")].map((each) => each.dataset.key));
     const cards = shown.map((sample, i) => group(sample, i < 2 && !opened.has(key(sample))));
-    const why = this.samples.length ? "No group matches." : "No samples yet. A node keeps at most one a second, unless it was started with --samples.no-enabled.";
+    const why = this.samples.length ? "No group matches." : "No samples yet. A node keeps at most one a second, unless it was started with --observers that do not name samples.";
     replace(this.groups, cards.length ? cards : [make("p", { class: "card empty" }, why)]);
   }
 
