@@ -37,7 +37,11 @@ RUN echo 'torch>=2.10,<2.14' >/locks/torch; touch /locks/all \
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY bin bin
-RUN mkdir swarm_node protocol && touch swarm_node/__init__.py protocol/__init__.py && pip install --no-compile '.[gym,libp2p]' \
+# A card gets the extra memory, too: AdamW in 8 bits and bases in 4 bits, which the configurations for cards of 8 GB have.
+RUN mkdir swarm_node protocol && touch swarm_node/__init__.py protocol/__init__.py \
+    && extras=gym,libp2p \
+    && if python -P -c 'import sys, torch; sys.exit(not torch.version.cuda)'; then extras=$extras,memory; fi \
+    && pip install --no-compile ".[$extras]" \
     && pip uninstall -qy textswarm scipy uvloop grpcio-tools mypy-protobuf msgpack prefetch_generator configargparse \
     && cd /opt/swarm-node/lib/python3*/site-packages \
     && rm -rf torch/test torch/include torch/share torch/bin/protoc* torch/bin/*test* torch/lib/*.a \

@@ -54,6 +54,13 @@ class Refusal(StrEnum):
     EXPIRED = "expired"
 
 
+def told(reason: object) -> str:
+    """A reason as people read it. They know a card as the manifest of a swarm, since a card means a
+    graphics card to them; the reasons themselves stay, as other implementations compare them.
+    """
+    return str(reason).replace("card", "manifest")
+
+
 class Task(Message):
     """A task of the swarm, and the digest of what it does."""
 

@@ -1,6 +1,6 @@
 """Who a peer is: an Ed25519 key pair, the peer id spelled from its public half, sign and verify.
 
-Keys are bytes here; swarm_node/commands/home.py keeps them in files. Key bytes and peer ids have
+Keys are bytes here; swarm_node/home/folder.py keeps them in files. Key bytes and peer ids have
 the formats of libp2p, so one key is one peer, whatever library carries its messages.
 """
 

@@ -9,25 +9,19 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel
+from typing import Any
 
 from protocol.messages import Episode, Question, RolloutGroup, Round
-from swarm_node.commands.home import load_identity, owned
-from swarm_node.common import homeless
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment
+from swarm_node.home.folder import load_identity, owned
 from swarm_node.network.client import build_network
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.node.round import score_groups
 from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import ScoredGroup, Skipped
 from swarm_node.settings import NodeConfig, adjusted
-from swarm_node.settings.command_line import from_python
-from swarm_node.settings.secret import revealed
-
-C = TypeVar("C", bound=BaseModel)
+from swarm_node.settings.of_script import combined
 
 
 class Swarm:
@@ -152,18 +146,3 @@ def configured(config: NodeConfig | Path | str | None, options: Mapping[str, Any
     if "home" not in made.model_fields_set and not home.exists():
         sys.stderr.write(f"swarm-node: makes a home in {home}; name another by home=...\n")
     return made
-
-
-def combined(kind: type[C], config: BaseModel | Path | str | None, options: Mapping[str, Any]) -> C:
-    """The configuration of this kind that a script names by an object, a file or the name of a
-    shipped one, with its options. UserError for a mistake in them.
-    """
-    homeless.settle()
-    if isinstance(config, kind):
-        return from_python(kind, None, revealed(config, exclude_unset=True), options)
-    if config is not None and not isinstance(config, Path | str):
-        raise UserError(
-            f"{kind.__name__} is wanted, or a file or the name of a shipped configuration, not "
-            f"{type(config).__name__}"
-        )
-    return from_python(kind, config, options)

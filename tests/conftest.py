@@ -36,14 +36,14 @@ from hypothesis import settings  # noqa: E402
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], True)
 pytest_plugins = ["tests.going_on", "tests.skips", "tests.spent"]
 LONGEST = (  # files of half a minute and more, the longest first
-    "swarm/test_fixture.py", "extensions/hub/test_hub.py", "network/test_process.py",
+    "swarm/test_fixture.py", "core/hub/test_hub.py", "network/test_process.py",
     "network/test_nodes.py", "network/test_shares.py", "swarm/test_pages_followed.py",
     "house/test_wheel.py",
-    "extensions/browser/test_pages.py", "extensions/fp8/test_fp8_triton.py",
+    "core/browser/test_pages.py", "core/policy/test_fp8_triton.py",
     "swarm/test_at_home.py", "swarm/test_asynchronous.py", "swarm/test_how_to.py",
-    "swarm/test_resume.py", "house/test_removal.py", "network/test_real_networks.py",
+    "swarm/test_resume.py", "network/test_real_networks.py",
     "network/test_mixed_swarm.py", "swarm/test_plugins.py",
-    "extensions/dataset/test_dataset_bounds.py", "extensions/taskset/test_taskset.py",
+    "core/environments/test_dataset_bounds.py", "core/environments/test_taskset.py",
     "swarm/test_secrets.py", "swarm/test_own_task.py", "lab/benchmarks/test_benchmarks.py",
 )  # fmt: skip
 

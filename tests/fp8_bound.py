@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from swarm_node.extensions.fp8.quantise import BLOCK, quantise
+from swarm_node.policy.fp8.quantise import BLOCK, quantise
 
 HALF_STEP = 2.0**-4  # of E4M3: largest relative error of rounding, 3 bits after the point
 # Largest absolute error where a number is too small for that, in units of its scale

@@ -98,7 +98,8 @@ class Handler(Quiet):
         elif "/tree/" in self.path:  # asks for folders, and there are none
             self.say({"error": "Entry not found"}, 404, **NOT_FOUND)
         elif match := re.match(r"/api/models/([^/?]+/[^/?]+)", self.path):
-            names = [{"rfilename": name} for name in files.get(match[1], {})]
+            sizes = {name: len(content) for name, content in files.get(match[1], {}).items()}
+            names = [{"rfilename": name, "size": size} for name, size in sizes.items()]
             self.say({"id": match[1], "sha": COMMIT, "siblings": names})
         else:
             self.say({"error": self.path}, 404)

@@ -1,6 +1,6 @@
 """Wrong invocations of `swarm-node`, and what is wrong with the answers to them.
 
-Those of the core are listed in tests/data/mistakes/core.txt, those of extensions beside it. A line
+They are listed in core.txt, more.txt and everyday.txt of tests/data/mistakes. A line
 is `EXIT CODE | what is typed, as sh reads it | words of the answer`. Lines below `---` cannot be
 tried within the process of the tests. The files that they name lie in the same folder.
 """

@@ -49,7 +49,7 @@ os._exit(code)
 """
 SHELL = """#!/bin/sh
 case " $* " in
-*" -m swarm_node.extensions.simulation.worker "*) exec {python} -I -S {launcher} {where} "$@" ;;
+*" -m swarm_node.simulation.worker "*) exec {python} -I -S {launcher} {where} "$@" ;;
 esac
 exec {python} "$@"
 """

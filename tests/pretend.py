@@ -2,8 +2,9 @@
 does.
 
 `python -m tests.pretend` runs generation, training and a resume on it, and prints what became of
-each as JSON. Tensors on it are torch's FakeTensors: they have shape, type and device. Numbers that
-the host reads from them are made up, and the reads are counted.
+each as JSON. With `--without-float64` the device refuses float64, as Apple's do, and what
+could use it is run. Tensors on it are torch's FakeTensors: they have shape, type and device.
+Numbers that the host reads from them are made up, and the reads are counted.
 
 The function of torch that makes a device with a name is private: only `make_device` uses it. torch
 2.9 to 2.13 have it. Without it, `torch.utils.rename_privateuse1_backend` and a module of that name
@@ -38,10 +39,12 @@ def make_device() -> torch.device:
 class Pretend(TorchDispatchMode):
     """Fakes operators that touch the device, and computes all others."""
 
-    def __init__(self) -> None:
+    def __init__(self, float64: bool = True) -> None:
+        """`float64`: whether the device has it; Apple's devices do not."""
         super().__init__()
         self.fake = FakeTensorMode(allow_non_fake_inputs=True)
         self.waits: Counter[str] = Counter()
+        self._float64 = float64
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -51,7 +54,10 @@ class Pretend(TorchDispatchMode):
             return func(*args, **kwargs)
         args, kwargs = tree_map(self._faked, (args, kwargs))
         with self.fake:
-            return self._asked(func, args, kwargs)
+            made = self._asked(func, args, kwargs)
+        if not self._float64 and any(_is_float64_there(x) for x in tree_leaves(made)):
+            raise TypeError(f"{NAME} has no float64: {func.__name__}")  # as MPS says it
+        return made
 
     def _faked(self, x: Any) -> Any:
         """A tensor of the host as a fake, which has no numbers either."""
@@ -77,6 +83,10 @@ class Pretend(TorchDispatchMode):
         return func(*args, **kwargs)
 
 
+def _is_float64_there(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.device.type == NAME and x.dtype == torch.float64
+
+
 def on_pretend(model: Any, device: torch.device) -> Any:
     """The same modules with parameters and buffers on the device; tied parameters stay tied."""
     made: dict[int, torch.nn.Parameter] = {}
@@ -94,11 +104,11 @@ def on_pretend(model: Any, device: torch.device) -> Any:
 
 
 @contextlib.contextmanager
-def pretending() -> Iterator[tuple[torch.device, Pretend]]:
+def pretending(float64: bool = True) -> Iterator[tuple[torch.device, Pretend]]:
     """The device and its mode. Patches of torch stay for the rest of the process."""
     device = make_device()
     torch.autocast = lambda *_, **__: contextlib.nullcontext()  # type: ignore[assignment,misc]  # none for this device
-    mode = Pretend()
+    mode = Pretend(float64)
     listed = torch.Tensor.tolist
 
     def tolist(tensor: Any) -> Any:
@@ -142,8 +152,11 @@ def main() -> None:
 
     torch.inference_mode = inference  # type: ignore[misc]
     found: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder, pretending() as (device, mode):
+    float64 = "--without-float64" not in sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder, pretending(float64) as (device, mode):
         for name, work in pretend_runs.runs(device, mode, Path(folder)).items():
+            if not float64 and name not in pretend_runs.WITH_FLOAT64:
+                continue
             mode.waits.clear()
             try:
                 found[name] = {"result": work(), "waits": dict(mode.waits)}

@@ -20,6 +20,8 @@ from tests.pretend import Pretend, host_of, on_pretend
 CONFIG = GenerationConfig(max_completion_length=18, stop_below=-4.0)
 PROMPTS = ["1+1=", "a longer question:", "x"]
 DECODERS = (LlamaDecoder, ModelDecoder, RecomputeDecoder)
+# Runs whose code computes in float64 where it can
+WITH_FLOAT64 = ("generate LlamaDecoder", "generate ModelDecoder", "train tree attention")
 WAYS = {"tree attention": Packing.BLOCKS, "padded": None}
 
 

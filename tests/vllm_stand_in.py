@@ -23,8 +23,10 @@ class Engine:
     def __init__(self, folder: Path) -> None:
         self.folder, self.lock = folder, Lock()
         self.models: dict[str, Any] = {}
+        self.asleep = False
 
     def rpc(self, body: dict[str, Any]) -> dict[str, Any]:
+        assert not self.asleep
         assert body == {"method": "reload_weights"}
         with self.lock:
             self.models[str(self.folder)] = AutoModelForCausalLM.from_pretrained(self.folder).eval()
@@ -41,8 +43,17 @@ class Engine:
             ).eval()
         return "Success: LoRA adapter added successfully."  # in words, as vLLM does
 
+    def sleep(self, _: dict[str, Any]) -> str:
+        self.asleep = True
+        return ""
+
+    def wake(self, _: dict[str, Any]) -> str:
+        self.asleep = False
+        return ""
+
     @torch.no_grad()
     def complete(self, body: dict[str, Any]) -> dict[str, Any]:
+        assert not self.asleep
         model = self.models[body["model"]]
         # vLLM refuses others
         assert max(body["stop_token_ids"], default=0) < model.config.vocab_size
@@ -101,6 +112,8 @@ def main() -> None:
                 "/collective_rpc": engine.rpc,
                 "/v1/load_lora_adapter": engine.load_adapter,
                 "/reset_prefix_cache": lambda _: {"success": True},
+                "/sleep": engine.sleep,
+                "/wake_up": engine.wake,
             }
             self.reply(routes[self.path.partition("?")[0]](body))
 

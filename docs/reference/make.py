@@ -19,20 +19,10 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from swarm_node.commands.command import Purpose
-from swarm_node.commands.table import entries
-from swarm_node.extensions.page.settings import PageConfig
-from swarm_node.extensions.simulation import events as simulated
-from swarm_node.extensions.simulation.plot_command import PlotConfig
-from swarm_node.extensions.simulation.report import (
-    ArmCost,
-    ArmSummary,
-    AttackSummary,
-    HeldOut,
-    Report,
-)
-from swarm_node.extensions.simulation.settings import SimulationConfig
+from swarm_node.commands.table import COMMANDS as ENTRIES
+from swarm_node.common.command import Purpose
 from swarm_node.node.defaults import MODEL, suited
+from swarm_node.page.settings import PageConfig
 from swarm_node.rollouts.groups import METRICS, Overlap, RoundReport, StepReport
 from swarm_node.settings import (
     BootstrapConfig,
@@ -43,7 +33,16 @@ from swarm_node.settings import (
 )
 from swarm_node.settings.secret import Secret
 from swarm_node.settings.sections import PlugIn
-from swarm_node.telemetry import events
+from swarm_node.simulation.plot_command import PlotConfig
+from swarm_node.simulation.report import (
+    ArmCost,
+    ArmSummary,
+    AttackSummary,
+    HeldOut,
+    Report,
+)
+from swarm_node.simulation.settings import SimulationConfig
+from swarm_node.telemetry import events, simulated
 
 HERE = Path(__file__).parent
 COMMANDS: Mapping[str, type[BaseModel]] = {
@@ -150,7 +149,7 @@ def commands_page() -> str:
     """The commands, by what a user wants to do."""
     parts = [COMMANDS_PAGE]
     for purpose in Purpose:
-        listed = [(name, entry) for name, entry in entries().items() if entry.purpose is purpose]
+        listed = [(name, entry) for name, entry in ENTRIES.items() if entry.purpose is purpose]
         rows = [
             row(f"`swarm-node {f'{name} {entry.arguments}'.strip()}`", entry.summary)
             for name, entry in listed

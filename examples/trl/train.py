@@ -15,7 +15,7 @@ from transformers import TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from swarm_node import NodeConfig
-from swarm_node.extensions.trl.guest import Swarm
+from swarm_node.integrations.trl.guest import Swarm
 from swarm_node.starters import folder
 
 STEPS = int(os.environ.get("STEPS", "60"))

@@ -19,11 +19,11 @@ import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from lab.benchmarks import command, common
-from swarm_node.extensions.fp8 import kernels
-from swarm_node.extensions.fp8.linear import Fp8Linear, swap_linears
-from swarm_node.extensions.fp8.quantise import Quantised, quantise
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.policy.batch import build_tree, unrecorded
+from swarm_node.policy.fp8 import kernels
+from swarm_node.policy.fp8.linear import Fp8Linear, swap_linears
+from swarm_node.policy.fp8.quantise import Quantised, quantise
 from swarm_node.policy.log_probs import log_probs_of
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup
@@ -268,6 +268,7 @@ def todo(plan: Plan) -> list[tuple[str, float, Callable[[], Figures]]]:
 def main() -> None:
     parser = command.parser("lab.benchmarks.fp8_gpu", __doc__)
     command.add_quick(parser)
+    parser.add_argument("--size", choices=FULL.sizes, help="the speed of this size alone")
     arguments = parser.parse_args()
     if DEVICE.type != "cuda" and not arguments.quick:
         parser.error("needs a CUDA device, and there is none; --quick tries the code on a CPU")
@@ -276,7 +277,10 @@ def main() -> None:
     started, results = time.perf_counter(), {}
     name = torch.cuda.get_device_name() if DEVICE.type == "cuda" else "CPU"
     print(f"{name}: {kernels.choose(DEVICE).name}", flush=True)
+    wanted = [f"speed {arguments.size} {way}" for way in ("bf16", "fp8")]
     for what, guessed, work in todo(plan):
+        if arguments.size and not arguments.quick and what not in wanted:
+            continue
         if time.perf_counter() - started + guessed > BUDGET:
             print(f"{what}: left out, no time for it", flush=True)
             continue

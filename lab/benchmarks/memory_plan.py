@@ -3,8 +3,9 @@ traces.
 
 A trace runs the node's own forward and backward on FakeTensors, which have shapes and no numbers,
 and counts the bytes that are alive: what CUDA would hold, but for its allocator's gaps. `--trace`
-compares the plan of a micro-batch of 2,048 tokens, blocks kept or computed again, with traces;
-`--gpu` with a CUDA device. Attention is torch's fused one.
+compares the plan of a micro-batch of 2,048 tokens, blocks kept or computed again, with traces, and
+the plan of generation, with the decoder and its copy of the weights; `--gpu` compares the plan of a
+micro-batch with a CUDA device. Attention is torch's fused one.
 """
 
 import copy
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import torch.nn.functional as F
@@ -24,11 +26,23 @@ from transformers import AttentionInterface, AutoModelForCausalLM
 
 from lab.benchmarks import command, common
 from lab.benchmarks.shapes import shapes
+from swarm_node.generation.block import Drawing, Slots, block
+from swarm_node.generation.pacing import Astray
 from swarm_node.policy import plan as plans
+from swarm_node.policy import tree_attention
 from swarm_node.policy.batch import build_rows, unrecorded
+from swarm_node.policy.llama import llama_decoder
+from swarm_node.policy.llama.families import is_known
+from swarm_node.policy.llama.llama_decoder import DEVICE_BLOCK
 from swarm_node.policy.memory_plan import plan_of
 from swarm_node.policy.policy import Policy
-from swarm_node.settings import GenerationConfig, LearningConfig, ModelConfig, TrainingConfig
+from swarm_node.settings import (
+    GenerationConfig,
+    LearningConfig,
+    ModelConfig,
+    RoundConfig,
+    TrainingConfig,
+)
 
 CARDS = (8, 12, 16, 24)  # GiB
 MODELS = (
@@ -39,6 +53,8 @@ MODELS = (
     "Qwen/Qwen2.5-3B-Instruct",
 )
 RANK, TOKENS = 16, 2048
+# Of the generation that is traced
+QUESTIONS, GROUP, NEW = 8, 8, 256
 CPU = torch.device("cpu")
 FUSED = "benchmark_fused"  # the name of `_fused` in transformers
 
@@ -55,6 +71,7 @@ def ways() -> dict[str, LearningConfig]:
     return {
         name: LearningConfig(
             model=model,
+            round=RoundConfig(questions=8),
             generation=generation,
             training=TrainingConfig.model_validate({"optimizer": optimizer}),
         )
@@ -116,17 +133,26 @@ class Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class Adapted(nn.Module):
-    """A linear layer as peft wraps it: adapters in float32 over a frozen base."""
+    """A linear layer as peft wraps it: adapters in float32 over a frozen base. peft itself cannot
+    wrap layers that have no numbers.
+    """
+
+    lora_variant: Mapping[str, Any] = {}
+    lora_bias: Mapping[str, bool] = {"default": False}
+    scaling: Mapping[str, float] = {"default": 2.0}
+    active_adapters = ("default",)
+    merged = disable_adapters = False
 
     def __init__(self, base: nn.Linear) -> None:
         super().__init__()
-        self.base = base
-        self.down = nn.Linear(base.in_features, RANK, bias=False, dtype=torch.float32)
-        self.up = nn.Linear(RANK, base.out_features, bias=False, dtype=torch.float32)
+        down = nn.Linear(base.in_features, RANK, bias=False, dtype=torch.float32)
+        up = nn.Linear(RANK, base.out_features, bias=False, dtype=torch.float32)
+        self.base_layer, self.bias = base, base.bias
+        self.lora_A, self.lora_B = (nn.ModuleDict({"default": one}) for one in (down, up))
 
     def forward(self, x: Tensor) -> Tensor:
-        result: Tensor = self.base(x)
-        added: Tensor = self.up(self.down(x.float()))
+        result: Tensor = self.base_layer(x)
+        added: Tensor = self.lora_B["default"](self.lora_A["default"](x.float()))
         return (result + 2.0 * added).to(result.dtype)
 
 
@@ -200,6 +226,50 @@ def traced(
     return peak, rest + plans.micro_batch(shape, how, lora, tokens, again)
 
 
+def decoded(config: Any, *, lora: bool, layers: int = 0, new: int = NEW) -> tuple[float, float]:
+    """Bytes of weights and generation at its peak, traced; then the same by the plan. The decoder
+    is made, reads prompts of the length that a plan assumes, and takes its last steps with room for
+    `new` tokens: as on a card, where no weight is packed and the host reads no number.
+    """
+    config, count = copy.deepcopy(config), Bytes()
+    config.num_hidden_layers = layers or config.num_hidden_layers
+    prompts = [[k + 1] * plans.PROMPT for k in range(QUESTIONS)]
+    grown = tree_attention.grow(prompts, CPU)  # now: a trace has no numbers to make a tree of
+    as_on_a_card = patch.multiple(
+        llama_decoder,
+        put=_put,
+        grow=lambda *_: grown,
+        _worth_packing=lambda weight: False,
+        BLOCK=DEVICE_BLOCK,
+    )
+    with FakeTensorMode(allow_non_fake_inputs=True), as_on_a_card, count, CPU, torch.no_grad():
+        model = AutoModelForCausalLM.from_config(
+            config, dtype=torch.bfloat16 if lora else torch.float32
+        )
+        total, adapters = sum(p.numel() for p in model.parameters()), 0
+        if lora:
+            _adapt(model)
+            adapters = sum(p.numel() for p in model.parameters() if p.requires_grad)
+        policy = Policy(model, Ids(), CPU, torch.bfloat16)
+        rest = count.now
+        count.forget()
+        decoder = llama_decoder.LlamaDecoder(policy)
+        drawing = Drawing(1.0, torch.tensor([-1]), Astray(0.0))
+        uniform = torch.zeros(1, QUESTIONS * GROUP, dtype=torch.float64)
+        at = Slots.start(QUESTIONS * GROUP, CPU)
+        at, _ = drawing(decoder.prefill(prompts, GROUP, new), uniform[0], at)
+        decoder.reserve(new)
+        block(decoder, drawing, uniform, at)
+    shape = plans.shape_of(config, total, adapters)
+    how = plans.Arithmetic("cuda", 2 if lora else 4, 4, 2, merges=lora)
+    tokens = plans.PROMPT + new
+    return count.peak, rest + plans.generation(shape, how, lora, QUESTIONS * GROUP, tokens, GROUP)
+
+
+def _put(buffer: Tensor, at: Tensor, new: Tensor) -> None:
+    buffer.index_copy_(3, at, new)
+
+
 def _adapt(model: Any) -> None:
     model.requires_grad_(False)
     for module in list(model.modules()):
@@ -224,6 +294,19 @@ def traces(quick: bool, card: bool) -> Mapping[str, tuple[float, float]]:
     }
 
 
+def decodings(quick: bool) -> Mapping[str, tuple[float, float]]:
+    """Bytes of weights and generation, traced and planned, by model and way."""
+    known = {name: each for name, each in shapes().items() if is_known(each)}
+    names = [*known][:1] if quick else [*known]
+    return {
+        f"{name.rpartition('/')[2]}, {'LoRA' if lora else 'full'}": decoded(
+            known[name], lora=lora, layers=2 if quick else 0
+        )
+        for name in names
+        for lora in (False, True)
+    }
+
+
 def main() -> None:
     parser = command.parser("lab.benchmarks.memory_plan", __doc__)
     command.add_quick(parser)
@@ -243,6 +326,13 @@ def main() -> None:
         command.show(
             ["weights, gradients, micro-batch", "found GiB", "planned GiB", "ratio"], lines
         )
+        made = decodings(arguments.quick)
+        lines = [
+            [n, f"{t / plans.GIB:.2f}", f"{p / plans.GIB:.2f}", f"{p / t:.2f}"]
+            for n, (t, p) in made.items()
+        ]
+        command.show(["weights, generation", "traced GiB", "planned GiB", "ratio"], lines)
+        result["generation"] = {name: {"found": t, "planned": p} for name, (t, p) in made.items()}
         result["traces"] = {name: {"found": t, "planned": p} for name, (t, p) in pairs.items()}
     else:
         lines = table()

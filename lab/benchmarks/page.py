@@ -39,7 +39,7 @@ import psutil
 
 from lab.benchmarks import command
 from lab.benchmarks.waiting import until
-from swarm_node.extensions.simulation.report import ci95
+from swarm_node.simulation.report import ci95
 from swarm_node.telemetry.jsonlines import read_jsonlines
 
 NODE = ("--model.name", "rare", "--threads", "1", "--network.no-enabled")

@@ -320,10 +320,10 @@ NOT_RUN: Sequence[tuple[str, str]] = (
         r"swarm-node (?:run|model export) .*--home runs/out\b",
         "tests/swarm/test_how_to.py runs it and goes on to a hub",
     ),
-    (r"python examples/trl", "needs TRL, and minutes: tests/extensions/trl/test_trl.py"),
+    (r"python examples/trl", "needs TRL, and minutes: tests/core/integrations/test_trl.py"),
     (
         r"swarm-node page",
-        "serves until it is stopped: tests/extensions/page and tests/extensions/browser",
+        "serves until it is stopped: tests/core/page and tests/core/browser",
     ),
     (r"kubectl ", "needs a cluster: tests/house/test_deploy.py checks the manifests"),
     (

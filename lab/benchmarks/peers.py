@@ -31,10 +31,10 @@ import torch
 
 from lab.benchmarks import command, common, generation, step
 from lab.benchmarks.generation import Work
-from swarm_node.extensions.hub import gguf
-from swarm_node.extensions.vllm.generator import VllmGenerator
-from swarm_node.extensions.vllm.server import VllmServer
-from swarm_node.extensions.vllm.settings import VllmConfig
+from swarm_node.generation.vllm.generator import VllmGenerator
+from swarm_node.generation.vllm.server import VllmServer
+from swarm_node.generation.vllm.settings import VllmConfig
+from swarm_node.hub import gguf
 from swarm_node.policy import named
 from swarm_node.policy.policy import Policy
 from swarm_node.settings import GenerationConfig

@@ -25,9 +25,9 @@ from lab.benchmarks.replayed import GROUP, HANG, HANGING, TIME_LIMIT, turns_of
 from protocol import codec
 from protocol.identity import Identity
 from protocol.messages import Call, Episode, PeerId, RolloutGroup, Round, Turn
+from swarm_node.environments.episodes import environment as kinds
 from swarm_node.environments.registry import build_environment
 from swarm_node.environments.scored import Mixture
-from swarm_node.extensions.episodes import environment as kinds
 from swarm_node.rollouts.groups import Played
 from swarm_node.scoring import contract
 from swarm_node.scoring.client import SET_VARIABLES, ScoringClient

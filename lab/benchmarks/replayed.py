@@ -15,8 +15,8 @@ from random import Random
 from typing import Any
 
 from protocol.messages import Call, Turn
-from swarm_node.extensions.episodes import source
-from swarm_node.extensions.episodes.wordle import WORDS
+from swarm_node.environments.episodes import source
+from swarm_node.environments.episodes.wordle import WORDS
 from swarm_node.scoring import children, contract, server
 from swarm_node.scoring.sandbox import Sandbox
 

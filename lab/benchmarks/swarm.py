@@ -16,11 +16,11 @@ from typing import Any
 import psutil
 
 from lab.benchmarks import command, common
-from swarm_node.extensions.simulation.arms import Arm, Cell, cell_config
-from swarm_node.extensions.simulation.cell import run_cell
-from swarm_node.extensions.simulation.engines.population import LivePopulation
-from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.settings import GenerationConfig, ModelConfig, RoundConfig, TrainingConfig
+from swarm_node.simulation.arms import Arm, Cell, cell_config
+from swarm_node.simulation.cell import run_cell
+from swarm_node.simulation.engines.population import LivePopulation
+from swarm_node.simulation.settings import SimulationConfig
 
 QUESTIONS, EXTERNAL_GROUPS, NEW_TOKENS = 9, 4, 16
 CELL = Cell(Arm(QUESTIONS, EXTERNAL_GROUPS), seed=0)

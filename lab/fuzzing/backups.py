@@ -23,7 +23,7 @@ from typing import Any
 from lab.benchmarks import command
 from lab.fuzzing.mutation import mutate
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.backup.backup import backup, restore
+from swarm_node.home.backup import backup, restore
 
 KEPT = 32  # backups that are changed further
 FILES = {

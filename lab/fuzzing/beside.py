@@ -24,12 +24,12 @@ from typing import Any
 from lab.benchmarks import command
 from lab.fuzzing.carriers import carriers, laden
 from protocol.messages import PeerId
-from swarm_node.extensions.basics import source as basics
-from swarm_node.extensions.dataset.source import FileItem, Judge
-from swarm_node.extensions.dataset.verifiers import ANY_OF
-from swarm_node.extensions.episodes import gym
-from swarm_node.extensions.episodes import source as episodes
-from swarm_node.extensions.temporal_clue import text as temporal_clue
+from swarm_node.environments.basics import source as basics
+from swarm_node.environments.dataset.source import FileItem, Judge
+from swarm_node.environments.dataset.verifiers import ANY_OF
+from swarm_node.environments.episodes import gym
+from swarm_node.environments.episodes import source as episodes
+from swarm_node.environments.temporal_clue import text as temporal_clue
 from swarm_node.scoring import playing
 from swarm_node.scoring.bound import Bounded, longest
 from swarm_node.scoring.contract import Episode, Turn
@@ -192,9 +192,9 @@ def of_task_sets(folder: Path) -> Iterator[Target]:
     """The example of a task set, where verifiers is installed."""
     if find_spec("verifiers") is None:
         return
-    from swarm_node.extensions.taskset.compile import compiled
-    from swarm_node.extensions.taskset.settings import TasksetConfig
-    from swarm_node.extensions.taskset.source import TasksetSource
+    from swarm_node.environments.taskset.compile import compiled
+    from swarm_node.environments.taskset.settings import TasksetConfig
+    from swarm_node.environments.taskset.source import TasksetSource
 
     out = folder / "taskset.json"
     compiled(TasksetConfig(name=str(TASKSET)), out)

@@ -57,19 +57,19 @@ from lab.fuzzing.watching import Ran, Watch
 from swarm_node.commands import bundle
 from swarm_node.commands.status import ask
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.backup import backup
-from swarm_node.extensions.hub import card
-from swarm_node.extensions.page import app as page_app
-from swarm_node.extensions.page.asking import ACT
-from swarm_node.extensions.page.guard import Guard
-from swarm_node.extensions.page.metrics import exposition
-from swarm_node.extensions.page.node import NodeWatch
-from swarm_node.extensions.page.page import Page
-from swarm_node.extensions.page.public import PublicView
-from swarm_node.extensions.page.sight import PrivateSwarm, Sight
-from swarm_node.extensions.simulation import plot_command as plot
+from swarm_node.home import backup
+from swarm_node.hub import card
 from swarm_node.network.process.keeper import load_memory
+from swarm_node.page import app as page_app
+from swarm_node.page.asking import ACT
+from swarm_node.page.guard import Guard
+from swarm_node.page.metrics import exposition
+from swarm_node.page.node import NodeWatch
+from swarm_node.page.page import Page
+from swarm_node.page.public import PublicView
+from swarm_node.page.sight import PrivateSwarm, Sight
 from swarm_node.settings import NodeConfig
+from swarm_node.simulation import plot_command as plot
 
 # What no reader may do with the text of a notice
 READERS: Mapping[str, Callable[[str], object]] = {

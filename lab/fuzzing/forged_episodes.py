@@ -24,9 +24,9 @@ from protocol.admission import AdmissionRules, admit
 from protocol.identity import Identity
 from protocol.messages import Call, Episode, PeerId, Question, Rejected, RolloutGroup, Round, Turn
 from protocol.versions import CURRENT
+from swarm_node.environments.episodes.source import begin
 from swarm_node.environments.registry import build_environment
 from swarm_node.environments.scored import Mixture
-from swarm_node.extensions.episodes.source import begin
 from swarm_node.network.exchange.peers import OTHER_POINTS, POINTS, Reputation, points
 from swarm_node.node.episodes import Divergence
 from swarm_node.node.round import score_external

@@ -35,8 +35,8 @@ from lab.fuzzing.watching import Ran, Watch
 from protocol.identity import Identity
 from swarm_node.commands import table
 from swarm_node.commands.cli import outcome
-from swarm_node.commands.command import Command, Entry, Purpose
 from swarm_node.common import loading
+from swarm_node.common.command import Command, Entry, Purpose
 from swarm_node.settings import NodeConfig, Section, of_home, with_sections
 from swarm_node.settings.command_line import HOME_FILE, from_command_line
 from swarm_node.settings.options import Option, options
@@ -134,7 +134,7 @@ class Reader:
 def readers() -> list[Reader]:
     """Every command of the table whose options name a home."""
     found, usual = [], NodeConfig().home
-    for name, entry in table.entries().items():
+    for name, entry in table.COMMANDS.items():
         kind = table.load(entry).options
         if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
             continue
@@ -509,7 +509,7 @@ def _load() -> None:
 
 def _code() -> str:
     """An invitation to a swarm that nobody is in."""
-    from swarm_node.extensions.invite.code import Asked, Invitation, encode
+    from swarm_node.swarm.code import Asked, Invitation, encode
 
     address = f"/ip4/192.0.2.1/tcp/31330/p2p/{Identity.from_seed_bytes(bytes(32)).peer_id}"
     return encode(Invitation((address,), "friends", (Asked("basics", "1", ("next/few",)),), 0))
@@ -546,10 +546,9 @@ def obey() -> None:
 
 
 def plant() -> None:
-    """Puts the command into the table, as an extension would."""
+    """Puts the command into the table."""
     entry = Entry("lab.fuzzing.homes:PLANTED", "", "a command with a hole", Purpose.TRY)
-    table.CORE = {**table.CORE, "planted": entry}
-    table.entries.cache_clear()
+    table.COMMANDS = {**table.COMMANDS, "planted": entry}
 
 
 assert HOME_FILE.endswith(".toml"), "the corpus fills TOML files with every option"

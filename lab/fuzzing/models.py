@@ -8,7 +8,8 @@
 Each folder is the starter `rare` with one thing changed. The kinds: a field, at any depth, of
 config.json, generation_config.json, tokenizer_config.json and tokenizer.json, which holds each of
 the values of VALUES; files that are no JSON; chat templates that fail, do not end or take all
-memory, some for long questions only; adapters; weights; tokenizers whose Rust code panics.
+memory, some for long questions only; adapters; weights; tokenizers whose Rust code panics or does
+not end.
 
 Each folder is read as a command reads it, in a process of its own that is forked for it: the model
 is loaded, and its tokenizer and template take texts of several lengths. All that the process writes
@@ -43,7 +44,7 @@ from lab.fuzzing.watching import Ran, Watch
 from swarm_node import starters
 from swarm_node.commands import cli
 from swarm_node.common import errors, terminal
-from swarm_node.policy import bounds, loading, soundness, templates
+from swarm_node.policy import bounds, loading, soundness, templates, tokenizer_trial
 from swarm_node.policy.policy import Frame
 from swarm_node.settings import ModelConfig
 
@@ -139,7 +140,7 @@ ADAPTERS: Mapping[str, Mapping[str, Any]] = {
     "virtual": {"peft_type": "PROMPT_TUNING", "num_virtual_tokens": 3_000_000_000},
 }
 # Parts of tokenizer.json at which the Rust code has no check of its own
-PANICS: Mapping[str, Mapping[str, Any]] = {
+PANICS: dict[str, Mapping[str, Any]] = {
     "stride": {
         "truncation": {
             "direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 9,
@@ -217,6 +218,40 @@ PANICS: Mapping[str, Mapping[str, Any]] = {
         ]
     },
 }  # fmt: skip
+
+
+def _doubled(piece: str, times: int) -> list[dict[str, Any]]:
+    return [
+        {"type": "Replace", "pattern": {"String": piece}, "content": 2 * piece}
+        for _ in range(times)
+    ]
+
+
+def _split(regex: str) -> dict[str, Any]:
+    return {
+        "pre_tokenizer": {
+            "type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False,
+        }
+    }  # fmt: skip
+
+
+# Parts of tokenizer.json that take hours, or all memory: at every text, or at one that nobody tries
+HANGING: dict[str, Mapping[str, Any]] = {
+    "doubling": {"normalizer": {"type": "Sequence", "normalizers": _doubled("w", 40)}},
+    "between all": {
+        "normalizer": {
+            "type": "Sequence",
+            "normalizers": [
+                {"type": "Replace", "pattern": {"String": ""}, "content": "xxxxxxxxxx"}
+                for _ in range(12)
+            ],
+        }
+    },
+    # Below the million tries at which the library gives up, but at each character
+    "many ways": _split(r"(?:(?:[a-z ]|[a-z ]|[a-z ]|[a-z ]){10}\n!)|[\s\S]"),
+    "at one text": _split(r"(?:(?:x|x|x|x){10}y)|[\s\S]"),
+    "growing decoder": {"decoder": {"type": "Sequence", "decoders": _doubled("w", 40)}},
+}
 RAW = {  # files that are no JSON of ours
     "nested": b"[" * 100_000,
     "nested objects": b'{"a":' * 100_000,
@@ -235,7 +270,15 @@ WEIGHTS = {
     "empty": b"",
     "nested": (100_000).to_bytes(8, "little") + b"[" * 100_000,
 }
-TEXTS = ("a", "gcd of 4 and 6?", "wort " * 300, "é\u202e\x1b[31m\ud800", "<bos>x<eos>", "7" * 5000)
+TEXTS = (
+    "a",
+    "gcd of 4 and 6?",
+    "wort " * 300,
+    "x" * 3000,
+    "é\u202e\x1b[31m\ud800",
+    "<bos>x<eos>",
+    "7" * 5000,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +312,7 @@ def folders() -> Iterator[Folder]:
         )
     for label, changed in ADAPTERS.items():
         yield Folder("adapters", label, partial(_adapt, {**ADAPTER, **changed}))
-    for label, changed in PANICS.items():
+    for label, changed in (PANICS | HANGING).items():
         yield Folder("tokenizers", label, partial(_merge, "tokenizer.json", changed))
     for label, content in WEIGHTS.items():
         yield Folder("weights", label, partial(_put, "model.safetensors", content))
@@ -454,6 +497,7 @@ def _child(folder: Path, out: Path, writer: int) -> None:
         terminal.guard_streams()
         terminal.guard_libraries()
         templates._children.clear()  # those of the parent
+        tokenizer_trial._trials.clear()
         sys.addaudithook(watch.hook)
         watch.on = True
         with suppress(Ran):
@@ -471,6 +515,7 @@ def _child(folder: Path, out: Path, writer: int) -> None:
         sys.stderr.flush()
         os.write(writer, json.dumps({"outcome": outcome, "ran": watch.ran}).encode())
         templates.close()
+        tokenizer_trial.close()
         os._exit(0)
 
 
@@ -503,6 +548,9 @@ HOLES: Mapping[str, Hole] = {
     ),
     "patterns": Hole(
         "adapters", "pattern of ranks", ((bounds, "check_adapters"),), lambda config: None
+    ),
+    "tokenizers": Hole(
+        "tokenizers", "at one text", ((tokenizer_trial, "is_plain"),), lambda tokenizer: True
     ),
     "panics": Hole("tokenizers", "prefix", ((soundness, "is_panic"),), lambda error: False),
     "lines": Hole(

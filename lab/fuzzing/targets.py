@@ -27,8 +27,8 @@ from protocol.identity import Identity
 from protocol.messages import Announcement, Episode, Question, Rejected, RolloutGroup, Round
 from protocol.versions import CURRENT
 from swarm_node.common import channel
+from swarm_node.environments.episodes.source import begin
 from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, answer_of, score
-from swarm_node.extensions.episodes.source import begin
 from swarm_node.network import varint
 from swarm_node.network.actions import Action, Call, Cards, Deliver, Remembered
 from swarm_node.network.backend import Caller

@@ -23,10 +23,10 @@ from lab.starters import tokens
 from lab.starters.card import puzzler_card
 from lab.starters.make import Shape, new_model, show
 from lab.starters.teaching import Example, Schedule, teach
-from swarm_node.extensions.temporal_clue import puzzle_file, text
-from swarm_node.extensions.temporal_clue.generate import Puzzle, generate
-from swarm_node.extensions.temporal_clue.sizes import ROOMS, SUSPECTS, WEAPONS
-from swarm_node.extensions.temporal_clue.worlds import DIRECTIONS
+from swarm_node.environments.temporal_clue import puzzle_file, text
+from swarm_node.environments.temporal_clue.generate import Puzzle, generate
+from swarm_node.environments.temporal_clue.sizes import ROOMS, SUSPECTS, WEAPONS
+from swarm_node.environments.temporal_clue.worlds import DIRECTIONS
 from swarm_node.starters import folder
 
 NAME, SIZE = "puzzler", "tiny"

@@ -12,7 +12,7 @@ from typing import Any
 
 from lab.benchmarks.waiting import until
 from protocol.messages import PeerId
-from swarm_node.commands.home import load_identity
+from swarm_node.home.folder import load_identity
 from swarm_node.network.process import control
 from swarm_node.telemetry.jsonlines import read_jsonlines
 

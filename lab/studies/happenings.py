@@ -21,7 +21,7 @@ from lab.benchmarks import network
 from lab.studies import guests
 from protocol.card import Signed, read, swarm_of
 from swarm_node.commands import status
-from swarm_node.commands.home import load_identity
+from swarm_node.home.folder import load_identity
 from swarm_node.network.process.keeper import CARDS_FILE, keep_cards
 
 PORT, INSIDE = 31330, "STUDIES_INSIDE"

@@ -41,14 +41,14 @@ from lab.studies.churn import Change, recorded
 from lab.studies.happenings import Bootstrap, Cards, Newcomers, address, firewall, in_namespace
 from protocol import codec
 from protocol.messages import Round
-from swarm_node.commands.home import load_identity
-from swarm_node.extensions.card.joining import follow_card
+from swarm_node.home.folder import load_identity
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.network.process import control
 from swarm_node.network.process.keeper import CARDS_FILE, keep_cards
 from swarm_node.network.process.messages import Rules
 from swarm_node.settings import NetworkConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.swarm.joining import follow_card
 
 VICTIM = "45.200.0.1"
 FRESH_ROUNDS, MINUTE = 3, 60.0

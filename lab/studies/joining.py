@@ -23,14 +23,14 @@ from lab.benchmarks.waiting import until
 from lab.studies import guests
 from lab.studies.happenings import Bootstrap
 from swarm_node.commands import status
-from swarm_node.commands.home import load_identity
-from swarm_node.extensions.card.joining import follow_card
+from swarm_node.home.folder import load_identity
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.network.process import control
 from swarm_node.network.process.keeper import keep_cards
 from swarm_node.network.process.messages import Rules
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.swarm.joining import follow_card
 
 BLACKHOLE = ("INPUT", "-i", "eth0", "-j", "DROP")
 

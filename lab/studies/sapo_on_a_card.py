@@ -21,7 +21,6 @@ import torch
 
 from lab.benchmarks import command
 from lab.studies.simulated import simulated
-from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.policy.plan import has_8bit
 from swarm_node.settings import (
     EnvironmentConfig,
@@ -30,6 +29,7 @@ from swarm_node.settings import (
     RoundConfig,
     TrainingConfig,
 )
+from swarm_node.simulation.settings import SimulationConfig
 
 ARMS = ("8/0", "6/2", "4/4", "2/6")
 PUBLISHED = {"8/0": 561.79, "6/2": 854.43, "4/4": 1093.31, "2/6": 945.87}  # cumulative reward

@@ -29,7 +29,7 @@ from lab.benchmarks.waiting import until
 from lab.studies import guests
 from lab.studies.attackers import Attackers, Victim, kinds_of
 from swarm_node.common.children import usable_cores
-from swarm_node.extensions.simulation.arms import identity
+from swarm_node.simulation.arms import identity
 
 START_SECONDS = 600.0  # until every node has done a round; sixteen load torch at the same time
 LOOK_SECONDS = 0.5

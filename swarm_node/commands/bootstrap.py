@@ -14,10 +14,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from swarm_node.commands.command import Command
-from swarm_node.commands.home import load_identity, owned
+from swarm_node.common.command import Command
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.linux import OWN
+from swarm_node.home.folder import load_identity, owned
 from swarm_node.network.process import control
 from swarm_node.network.process.confined import confine
 from swarm_node.network.process.control import socket_path
@@ -31,16 +31,16 @@ from swarm_node.settings.command_line import from_command_line
 PAGE = """\
 usage: swarm-node bootstrap [--port N] [--home FOLDER] [--peers MULTIADDR ...]
 
-A bootstrap and relay node: it helps others find each other, and trains
-nothing. Prints its addresses, and stops on Ctrl-C.
+Runs a bootstrap and relay node: an entry point that helps other nodes find and
+reach each other. It trains nothing. Prints its addresses. Ctrl-C stops it.
 
-  --port N                 to listen on; others have to reach it (31330)
+  --port N                 port to listen on, reachable by others (31330)
   --home FOLDER            identity and known peers (~/.swarm-node)
-  --peers MULTIADDR ...    other bootstrap nodes, to know of each other
-  --announce MULTIADDR     its address, where it cannot see it (forwarded port)
-  --swarm NAME             of the swarm (public)
-  --upload-limit N         kilobytes per second that others may fetch (4096)
-  --page HOST:PORT         a page for everybody: how the swarm is"""
+  --peers MULTIADDR ...    other bootstrap nodes of the swarm
+  --announce MULTIADDR     its address, if it cannot see it (forwarded port)
+  --swarm NAME             name of the swarm (public)
+  --upload-limit N         kilobytes per second that others can download (4096)
+  --page HOST:PORT         a public dashboard about the state of the swarm"""
 
 
 def bootstrap(
@@ -102,7 +102,7 @@ async def _serve(
     try:
         server = await control.serve(home, answer)
     except (OSError, UserError) as error:
-        warn(f"this node cannot be asked for its status: {error}; all else works")
+        warn(f"this node cannot be asked for its status: {error}; everything else works")
         server = None
     with Telemetry(show=warn) as telemetry:
         observers = observe(telemetry, home, config)

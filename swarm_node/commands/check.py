@@ -4,10 +4,10 @@ import re
 import shutil
 import textwrap
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from swarm_node.commands.asks import going_on
-from swarm_node.commands.command import Command
+from swarm_node.common.command import Command
+from swarm_node.home.asks import going_on
 from swarm_node.node.defaults import resolved
 from swarm_node.policy.named import say
 from swarm_node.scoring import sandbox
@@ -15,20 +15,23 @@ from swarm_node.settings import CheckConfig, NodeConfig, adjusted, with_sections
 from swarm_node.settings.command_line import from_command_line, origins, sources_of
 from swarm_node.settings.options import describe, flatten
 
+if TYPE_CHECKING:
+    from swarm_node.policy.plan import Plan
+
 SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)(?<=\.)\s+(?=[A-Z0-9])")
 
 PAGE = """\
 usage: swarm-node check [CONFIG.toml] [--flags] [--all]
 
-What run would do with the same file, environment and flags: the options that
-differ from their defaults, where each comes from and what it means; and what it
-comes to on this machine. Nothing runs.
+Shows what run would do with the same file, environment and flags: the options
+that differ from their defaults, where each of them comes from and what it
+means, and whether the model fits on this machine. Nothing is trained.
 
-  --all                          every option, not only those that differ
-  --memory 8GB                   plan for a card of this size, not this machine
+  --all                          show every option
+  --memory 8GB                   plan for a GPU of this size instead
   --model.name NAME              smollm2-135m, a starter, folder or hub name
-  --environment.tasks TASK ...   what to ask, such as gcd/easy,lcm/easy
-  --asynchronous.enabled         write and train at the same time"""
+  --environment.tasks TASK ...   tasks to train on, such as gcd/easy,lcm/easy
+  --asynchronous.enabled         generate and train at the same time"""
 
 
 def command(argv: list[str]) -> None:
@@ -79,7 +82,7 @@ def examine(config: NodeConfig, card: str = "") -> list[str]:
         turns = environment.catalogue.most_turns
         notes = [f"{'warning: ' * warning}{text}" for warning, text in environment.notes]
     if card:
-        return [*notes, *plan_for(config, card, turns).lines()]
+        return [*notes, *_planned(plan_for(config, card, turns), config)]
     policy = configured_policy(config)
     plan = plan_here(config, policy, config.limits, turns)
     generator = BatchGenerator(policy, config.generation)
@@ -104,8 +107,12 @@ def examine(config: NodeConfig, card: str = "") -> list[str]:
         f"tasks: {', '.join(tasks)}",
         *notes,
         sandbox.describe(sandbox.layers()),
-        *(plan.lines() if plan else ["memory: not known for this device or model"]),
+        *(_planned(plan, config) if plan else ["memory: not known for this device or model"]),
     ]
+
+
+def _planned(plan: "Plan", config: NodeConfig) -> list[str]:
+    return [*plan.lines(), plan.of_checkpoints(config.checkpoint.minutes)]
 
 
 def _wrapped(text: str, indent: str) -> str:

@@ -11,12 +11,14 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from swarm_node.commands.command import Entry
+    from swarm_node.common.command import Entry
 
 USAGE = "usage: swarm-node [COMMAND|run] [arguments] | COMMAND --help[-all] | --version"
-HELP = "swarm-node COMMAND --help: its most used options; --help-all: all"
+HELP = "swarm-node COMMAND --help shows the most used options, --help-all shows all."
 # Seconds until a user at a terminal sees a line; with the start before it, within one second
 SOON = 0.4
+# The variables of torch's allocator; all are its own name for the same
+ALLOCATOR = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"}
 
 
 def main() -> None:
@@ -35,7 +37,18 @@ def main() -> None:
     # Before torch loads, since its idle threads would spin: two nodes on two cores take a tenth of
     # the time without.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    settle_allocator()
     leave(outcome(sys.argv[1:]))
+
+
+def settle_allocator() -> None:
+    """Lets torch grow the memory that it holds of a card, before torch loads: micro-batches differ
+    in length, and fixed pieces of a card's memory would soon fit none of them. What the user has
+    set stays. WSL2 has no such memory, and torch would warn of that.
+    """
+    if ALLOCATOR & os.environ.keys() or "microsoft" in os.uname().release.lower():
+        return
+    os.environ["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"
 
 
 def outcome(argv: list[str], act: "Callable[[list[str]], None] | None" = None) -> int:
@@ -124,7 +137,7 @@ def dispatch(argv: list[str]) -> None:
     end = arguments.index("--") if "--" in arguments else len(arguments)
     flags, words = arguments[:end], arguments[end:]
     if "--help" in flags or "-h" in flags:
-        print(f"{command.page}\n\nall options, with their defaults: swarm-node {name} --help-all")
+        print(f"{command.page}\n\nFor all options and their defaults: swarm-node {name} --help-all")
         return
     command.do(["--help" if flag == "--help-all" else flag for flag in flags] + words)
 
@@ -150,32 +163,41 @@ def saying(text: str) -> "Iterator[None]":
 
 def usage() -> str:
     """All commands, by what a user wants to do; a group in one line."""
-    from swarm_node.commands.command import Purpose
-    from swarm_node.commands.table import GROUPS, entries, group
+    from swarm_node.commands.table import COMMANDS, GROUPS, group
+    from swarm_node.common.command import Purpose
 
     lines: dict[str, str] = {}  # by command or group
     for purpose in Purpose:
-        lines[purpose.value] = f"{purpose.value}:"
-        for name, entry in entries().items():
+        lines[purpose.value] = f"\n{purpose.value}:"
+        for name, entry in COMMANDS.items():
             first, space, _ = name.partition(" ")
             if entry.purpose is purpose and space:
                 members = "|".join(each.partition(" ")[2] for each in group(first))
                 lines[first] = _line(f"{first} {members}", GROUPS.get(first, entry.summary))
             elif entry.purpose is purpose:
-                lines[name] = _line(f"{name} {entry.arguments}", entry.summary)
-    return "\n".join([USAGE, *lines.values()])
+                lines[name] = _line(name, entry.summary)
+    return "\n".join([USAGE, *lines.values(), "", HELP])
 
 
 def group_usage(name: str, members: "Mapping[str, Entry]") -> str:
     """The commands of a group."""
     words = {each: f"{each} {entry.arguments}" for each, entry in members.items()}
     width = max(map(len, words.values()))
-    lines = [f"  {words[each]:<{width}}  {entry.summary}" for each, entry in members.items()]
+    lines = [_line(words[each], entry.summary, width) for each, entry in members.items()]
     return "\n".join([f"usage: swarm-node {name} COMMAND [arguments]", "", *lines, "", HELP])
 
 
-def _line(words: str, summary: str) -> str:
-    return f"  {words:<33} {summary}"
+def _line(words: str, summary: str, width: int = 22) -> str:
+    """The words, and the summary in a column of its own, on as many lines as it needs."""
+    import textwrap
+
+    column = " " * (width + 4)
+    first, *others = textwrap.wrap(
+        summary, 80, initial_indent=column, subsequent_indent=column, break_on_hyphens=False
+    )
+    if len(words) > width:
+        return "\n".join([f"  {words}", first, *others])
+    return "\n".join([f"  {words:<{width}}  {first.strip()}", *others])
 
 
 if __name__ == "__main__":

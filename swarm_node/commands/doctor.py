@@ -16,13 +16,13 @@ from typing import Any
 
 from protocol.identity import Identity
 from protocol.messages import PeerId, Round
-from swarm_node.commands.asks import going_on
 from swarm_node.commands.bundle import write_bundle
 from swarm_node.commands.check import examine
-from swarm_node.commands.command import Command
-from swarm_node.commands.home import in_use, load_identity
 from swarm_node.commands.status import SENSELESS, alone, strange
+from swarm_node.common.command import Command
 from swarm_node.common.errors import Finding, Level, UserError, printable, reason_of
+from swarm_node.home.asks import going_on
+from swarm_node.home.folder import in_use, load_identity
 from swarm_node.network import confinement
 from swarm_node.network.process import control
 from swarm_node.network.process.runner import BootstrapNode
@@ -36,21 +36,24 @@ SAME_CODE = "install the same code and packages as the others"
 LITTLE_SPACE = 512 * 1024 * 1024  # bytes; a checkpoint of a small model and its optimiser
 
 # The finding about a home whose running node trains nothing
-BOOTSTRAP = Finding("role", Level.OK, "a bootstrap node: it lets others in, and trains nothing")
+BOOTSTRAP = Finding(
+    "role", Level.OK, "a bootstrap node: others join through it, and it trains nothing"
+)
 
 PAGE = """\
 usage: swarm-node doctor [CONFIG.toml] [--flags]
 
-What keeps this node from training or sharing, and what to do about it. Asks the
-node that runs, or looks at what the next one will find. Takes the flags of run.
-Exit code 0: trains and shares, 1: trains alone, 3: does not train.
+Finds out why a node cannot train or connect, and says what to do about it. Asks
+the running node or, if none runs, looks at what the next one would find. Takes
+the flags of run. Exit code 0: it can train and share, 1: it can only train
+alone, 3: it cannot train.
 
-  --home FOLDER            of the node (~/.swarm-node)
-  --bundle FILE            all for a bug report, without keys and addresses
+  --home FOLDER            home folder of the node (~/.swarm-node)
+  --bundle FILE            write a bug report, without keys and addresses
   --peers MULTIADDR ...    bootstrap nodes to try
-  --network.port N         the port it shall listen on
-  --model.name NAME        the model it shall train
-  --environment.tasks ...  what it shall be asked"""
+  --network.port N         port on which the node should listen
+  --model.name NAME        model that it should train
+  --environment.tasks ...  tasks that it should train on"""
 
 
 def diagnose(config: NodeConfig) -> Iterator[Finding]:
@@ -87,12 +90,16 @@ def verdict(findings: Sequence[Finding]) -> tuple[int, str]:
     if BOOTSTRAP in findings:
         marked = [level for level in (Level.BAD, Level.ALONE) if level in levels]
         if marked:
-            return 1, f"this bootstrap node lets nobody in for now: see what is marked {marked[0]}"
-        return 0, "this bootstrap node lets others in"
+            return (
+                1,
+                "nobody can join through this bootstrap node for now: see the lines marked "
+                f"{marked[0]}",
+            )
+        return 0, "others can join through this bootstrap node"
     if Level.BAD in levels:
-        return 3, "this node cannot train: see what is marked bad"
+        return 3, "this node cannot train: see the lines marked bad"
     if Level.ALONE in levels:
-        return 1, "this node can train, but not share for now: see what is marked alone"
+        return 1, "this node can train, but cannot share for now: see the lines marked alone"
     return 0, "this node can train and share"
 
 
@@ -112,18 +119,17 @@ def _confinement() -> Finding:
         confinement.layers_here(),
         [path for path in confinement.ENGINES if os.access(path, os.W_OK)],
     )
-    text = f"the network process is held by {', '.join(found.held)}"
+    text = f"the network process is confined by {', '.join(found.held)}"
     if found.missing:
         text += (
-            f", but not by {' and '.join(found.missing)}, which takes Linux 5.13 or newer on "
+            f", but not by {' and '.join(found.missing)}, which needs Linux 5.13 or newer on "
             "x86-64 or arm64"
         )
     if engines:
         text += (
-            f"; it could reach the container engine at {engines[0]}, which nothing here can "
-            "refuse: run the node as"
+            f"; it could reach the container engine at {engines[0]}, and nothing here can prevent "
+            "that: run the node as a user who cannot open that socket"
         )
-        text += " a user who may not open that socket"
     return Finding(
         "network confinement", Level.NOTE if found.missing or engines else Level.OK, text
     )
@@ -152,7 +158,9 @@ def _network(
     config: NodeConfig, home: Path, identity: Identity, answer: Mapping[str, Any] | None
 ) -> Iterator[Finding]:
     if not config.network.enabled:
-        yield Finding("network", Level.ALONE, "it is off; leave out --network.no-enabled to share")
+        yield Finding(
+            "network", Level.ALONE, "it is off; to share, start without --network.no-enabled"
+        )
         return
     if answer is not None:
         try:
@@ -217,15 +225,15 @@ def _of_running(answer: Mapping[str, Any], network: Mapping[str, Any]) -> Iterat
         peer["round"] or peer["pulls"] for peer in network["peers"]
     ):
         text = (
-            f"{network['connected']} connected, and none of them trains yet: a bootstrap node "
-            "only lets others in"
+            f"{network['connected']} connected, and none of them trains yet: bootstrap nodes "
+            "do not train"
         )
         yield Finding("peers", Level.NOTE, text)
     elif network["connected"]:
         yield Finding(
             "peers",
             Level.OK,
-            f"{network['connected']} connected, {network['relayed']} of them by a relay",
+            f"{network['connected']} connected, {network['relayed']} of them through a relay",
         )
     else:
         yield Finding("peers", Level.ALONE, "nobody is connected; " + REMEDY)
@@ -282,23 +290,20 @@ def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding
 def _gpu(config: NodeConfig) -> Finding:
     import torch
 
+    from swarm_node.policy.hardware import unusable
     from swarm_node.telemetry.manifest import hardware
 
-    cards = hardware()["gpus"]
     if torch.cuda.is_available():
+        names = ", ".join(hardware()["gpus"])
         if can_compile():
-            return Finding("GPU", Level.OK, ", ".join(cards))
+            return Finding("GPU", Level.OK, names)
         text = (
             "slower kernels run, as Triton finds no C compiler or no Python.h: apt install gcc "
             "python3-dev"
         )
-        return Finding("GPU", Level.NOTE, f"{', '.join(cards)}; {text}")
-    if cards:
-        text = (
-            f"{', '.join(cards)} found, but torch {torch.__version__} cannot use it: install a "
-            "CUDA build of torch"
-        )
-        return Finding("GPU", Level.NOTE, text)
+        return Finding("GPU", Level.NOTE, f"{names}; {text}")
+    if why := unusable():
+        return Finding("GPU", Level.NOTE, why)
     return Finding("GPU", Level.NOTE, f"none; the CPU is used ({config.model.device})")
 
 

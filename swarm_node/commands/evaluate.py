@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.table import Table
 
 from protocol.messages import Question
-from swarm_node.commands.asks import going_on
-from swarm_node.commands.command import Command
+from swarm_node.common.command import Command
 from swarm_node.common.console import Terminal
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.loading import quickly
 from swarm_node.environments.kinds import AskingEnvironment, held_out
 from swarm_node.environments.registry import by_kind, right_answer, with_environment
+from swarm_node.home.asks import going_on
 from swarm_node.node.defaults import model_of, newest, suited
 from swarm_node.policy.named import check_model, say
 from swarm_node.settings import (
@@ -37,20 +37,21 @@ Z95 = 1.959964  # standard normal quantile of a two-sided 95 % interval
 PAGE = """\
 usage: swarm-node model eval [NAME|FOLDER|HOME] [--flags]
 
-Accuracy on held-out questions, with 95 % intervals: of a model by its name or
-folder, or of the newest checkpoint of a node (that of ~/.swarm-node).
+Measures the accuracy on held-out questions, with 95 % intervals: of a model, by
+its name or folder, or of the newest checkpoint of a node (by default the node
+in ~/.swarm-node).
 
-  --tasks TASK ...            what to ask, such as gcd/easy,lcm/easy
-  --questions N               of each task (100)
+  --tasks TASK ...            tasks, such as gcd/easy,lcm/easy
+  --questions N               number of questions per task (100)
   --temporal-clue.puzzles FILE
-                              puzzles that temporal_clue/published asks
-  --dataset.file FILE         questions of your own: those held out
-  --taskset.name NAME|FILE    a task set of verifiers: those held out
-  --model.device NAME         cpu, cuda, cuda:1, mps (where CUDA is, CUDA)
-  --generation.temperature X  of sampling (1.0)
+                              puzzles for temporal_clue/published
+  --dataset.file FILE         your own questions, of which the held-out ones
+  --taskset.name NAME|FILE    a task set of `verifiers`, its held-out questions
+  --model.device NAME         cpu, cuda, cuda:1, mps (default: CUDA, if any)
+  --generation.temperature X  sampling temperature (1.0)
   --generation.max-completion-length N
                               tokens after which a completion is cut off (16)
-  --json                      one JSON object, for scripts"""
+  --json                      print one JSON object, for scripts"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +109,12 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
 def nothing_right(question: Question, said: str, config: LearningConfig) -> str:
     """One completion beside what was wanted, and what to try."""
     try:
-        wanted = f", and {printable(right_answer(config, question))!r} is wanted"
+        wanted = f", but {printable(right_answer(config, question))!r} is expected"
     except UserError:
         wanted = ""  # the environment keeps it to itself
     told = (
-        f"Nothing was right. To a question of {question.dataset}/{question.config_id} it says "
+        f"No answer was correct. To a question of {question.dataset}/{question.config_id} the "
+        "model answers "
         f"{printable(said)!r}"
     )
     return f"{told}{wanted}. Try --shots 4, --answer, more tokens or easier tasks."

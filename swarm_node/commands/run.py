@@ -15,13 +15,13 @@ from typing import Any
 
 from rich.console import Console
 
-from swarm_node.commands.asks import asked_by, going_on, keep
-from swarm_node.commands.command import Command
-from swarm_node.commands.home import load_identity, owned
 from swarm_node.common import interrupts
+from swarm_node.common.command import Command
 from swarm_node.common.console import Terminal
 from swarm_node.common.loading import quickly
 from swarm_node.environments.registry import build_environment, by_kind
+from swarm_node.home.asks import asked_by, going_on, keep
+from swarm_node.home.folder import load_identity, owned
 from swarm_node.network.client import build_network
 from swarm_node.network.transport.backends import check_addresses, check_installed
 from swarm_node.node.defaults import resolved
@@ -34,24 +34,26 @@ from swarm_node.telemetry.terminal import say
 PAGE = """\
 usage: swarm-node [run] [CONFIG.toml] [--flags]
 
-Train here and share. Stops on Ctrl-C, saves, and goes on from its home folder.
+Trains a model on this machine and shares with the swarm. Ctrl-C saves and
+stops; the next run continues from the home folder.
 
-  --peers MULTIADDR ...          the address of any running node, or of several
+  --peers MULTIADDR ...          addresses of one or more running nodes
   --home FOLDER                  identity, checkpoints, logs (~/.swarm-node)
-  --swarm NAME                   messages of other swarms are refused (public)
+  --swarm NAME                   name of the swarm (public)
   --model.name NAME              smollm2-135m, a starter, folder or hub name
-  --model.device NAME            cpu, cuda, cuda:1, mps (where CUDA is, CUDA)
-  --model.lora-rank N               train adapters of this rank, not all weights
-  --environment.tasks TASK ...   what to ask, such as gcd/easy,lcm/easy
-  --training.learning-rate RATE  3e-4 starter, 2e-4 adapters, 1e-6 all weights
-  --max-rounds N                 stop after so many rounds in all
-  --validation.every N           ask held-out questions every so many rounds
+  --model.device NAME            cpu, cuda, cuda:1, mps (default: CUDA, if any)
+  --model.lora-rank N            train adapters of this rank, not all weights
+  --environment.tasks TASK ...   tasks to train on, such as gcd/easy,lcm/easy
+  --training.learning-rate RATE  3e-4 for starters, 2e-4 for LoRA adapters,
+                                 1e-6 to 1e-5 for all weights of other models
+  --max-rounds N                 stop after this many rounds in total
+  --validation.every N           rounds between tests with held-out questions
   --network.no-enabled           train alone
-  --network.port N               to listen on (a free one)
-  --asynchronous.enabled         write and train at the same time
+  --network.port N               port to listen on (default: any free one)
+  --asynchronous.enabled         generate and train at the same time
 
-A list is given by comma or space alike. Options can stand in CONFIG.toml too:
-[training] learning_rate = 1e-4."""
+Separate the values of a list with commas or spaces. Options can also be in
+CONFIG.toml, such as [training] learning_rate = 1e-4."""
 
 
 def run(config: NodeConfig, console: Console, asked: Mapping[str, Any]) -> None:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from swarm_node.commands.command import Command
-from swarm_node.commands.home import in_use
 from swarm_node.common import plugins
+from swarm_node.common.command import Command
 from swarm_node.common.errors import UserError, printable, reason_of
 from swarm_node.common.files import open_to_write
+from swarm_node.home.folder import in_use
 from swarm_node.network.process import control
 from swarm_node.settings import AskConfig, StatusConfig
 from swarm_node.settings.command_line import from_command_line
@@ -29,34 +29,35 @@ SENSELESS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError
 PAGE = """\
 usage: swarm-node status [--home FOLDER] [--json] [--alive]
 
-How the running node is. Exit code 0 only when it is healthy.
+Shows the state of the running node. Exit code 0 if it is healthy.
 
-  --home FOLDER   of the node (~/.swarm-node)
-  --json          one JSON object, for scripts
-  --alive         exit code 0 when it answers, however it is"""
+  --home FOLDER   home folder of the node (~/.swarm-node)
+  --json          print one JSON object, for scripts
+  --alive         exit code 0 whenever the node answers"""
 
 PEERS_PAGE = """\
 usage: swarm-node peers [--home FOLDER] [--json]
 
-Whom the running node knows.
+Lists the peers of the running node.
 
-  --home FOLDER   of the node (~/.swarm-node)
-  --json          a JSON list, for scripts"""
+  --home FOLDER   home folder of the node (~/.swarm-node)
+  --json          print a JSON list, for scripts"""
 
 PAUSE_PAGE = """\
 usage: swarm-node pause [--home FOLDER]
 
-The node of this home rests after the round it is in: no training and no
-traffic, also after a restart, until swarm-node resume. It keeps its memory.
+Lets the node finish its current round and then stops training and sharing. The
+node stays paused, even across restarts, until you run swarm-node resume. It
+keeps its memory; to free it, stop the node with Ctrl-C.
 
-  --home FOLDER   of the node (~/.swarm-node)"""
+  --home FOLDER   home folder of the node (~/.swarm-node)"""
 
 RESUME_PAGE = """\
 usage: swarm-node resume [--home FOLDER]
 
-The node of this home goes on after swarm-node pause.
+Lets a node continue that was paused with swarm-node pause.
 
-  --home FOLDER   of the node (~/.swarm-node)"""
+  --home FOLDER   home folder of the node (~/.swarm-node)"""
 
 
 def ask(home: Path) -> dict[str, Any]:
@@ -86,7 +87,7 @@ def ask(home: Path) -> dict[str, Any]:
 
 def strange(home: Path) -> str:
     """A line about an answer that no node of ours gives: anybody can put a socket into a folder."""
-    return f"what answers in {home} is no node of this version: look at what runs there"
+    return f"what answers in {home} is not a node of this version: look at what runs there"
 
 
 def state_of(answer: Mapping[str, Any], problems: Sequence[str]) -> str:
@@ -120,7 +121,7 @@ def problems(answer: Mapping[str, Any]) -> list[str]:
         # Before that, the network is starting, too
         if not network.get("running") and begun(training):
             found.append(
-                "the network process is down and will be started again; training goes on. If it "
+                "the network process is down and will be started again; training continues. If it "
                 "stays so, read network.log in the home"
             )
         elif (
@@ -250,7 +251,7 @@ def _figures(peer: Mapping[str, Any]) -> str:
         f"gave {peer.get('authored', 0)}",
         f"took {peer.get('served', 0)}",
         f"charged for {faults}" if faults else "",
-        f"asks {peer['asks']}" if peer.get("asks") else "",
+        f"practises {peer['asks']}" if peer.get("asks") else "",
     )
     return ", ".join(part for part in parts if part)
 
@@ -287,13 +288,17 @@ def peers_command(argv: list[str]) -> None:
 def pause(argv: list[str]) -> None:
     """Tells the node of a home to rest, whether it runs or starts later."""
     _tell(
-        argv, "pause", lambda file: open_to_write(file).close(), "it rests after this round", "rest"
+        argv,
+        "pause",
+        lambda file: open_to_write(file).close(),
+        "it will pause after this round",
+        "rest",
     )
 
 
 def resume(argv: list[str]) -> None:
     """Tells the node of a home to go on."""
-    _tell(argv, "resume", Path.unlink, "it goes on", "work")
+    _tell(argv, "resume", Path.unlink, "it continues", "work")
 
 
 def _tell(argv: list[str], command: str, act: Callable[[Path], None], now: str, later: str) -> None:
@@ -301,7 +306,7 @@ def _tell(argv: list[str], command: str, act: Callable[[Path], None], now: str, 
         AskConfig, argv, f"swarm-node {command}", flags_only=True
     ).home.expanduser()
     if not home.is_dir():
-        raise UserError(f"home {home} is no folder: name the folder of a node with --home")
+        raise UserError(f"home {home} is not a folder: name the folder of a node with --home")
     if (control.ask(home) or {}).get("role") == "bootstrap":
         raise UserError(
             f"a bootstrap node runs in {home}: it does not train, so it cannot {command}; "

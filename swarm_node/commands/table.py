@@ -1,139 +1,228 @@
-"""Which commands there are: a line of help for each, and the place of its code.
+"""Which commands there are: a line of help for each, and where its code is.
 
-The commands of the core stand here. An extension registers its own as entry points of the group
-`swarm_node.commands`, each an `Entry` in a module that imports little else. The code of a command
-is imported when the command is called. A command of the core is found without asking for entry
-points, which would take 0.1 seconds.
+The code of a command is imported when the command is called. Therefore this table names it by a
+string, MODULE:NAME of its `Command`: `swarm-node status` loads neither torch nor what simulates.
 
-A name of two words belongs to a group: `model eval`. Its entry point is called `model.eval`.
+A name of two words belongs to a group: `model eval`.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from functools import cache
 from typing import Any
 
-from swarm_node.commands.command import Command, Entry, Purpose
 from swarm_node.common import loading
+from swarm_node.common.command import Command, Entry, Purpose
 from swarm_node.common.errors import UserError
 
-ENTRY_POINTS = "commands"  # of the group swarm_node.commands
-# What the commands of a group are about; an extension may have a group of its own
+# What the commands of a group are about
 GROUPS: Mapping[str, str] = {
-    "home": "a node's identity, and a copy of its home",
-    "model": "how good it is; as a folder; to the hub",
-    "swarm": "its signed card",
-    "task": "what a file asks",
-    "view": "figures of runs, as PNG and SVG",
+    "home": "identity, backup and restore",
+    "model": "evaluate, export or upload a trained model",
+    "swarm": "create, sign and check the manifest of a swarm",
+    "task": "check how a file of questions is read and scored",
+    "view": "draw figures of simulations",
 }
 # Commands of 0.1
 RENAMED = {"attack": "simulate --attack KIND", "dataset": "task try", "init": "home id"}
 
 _FILE, _HOME = "[CONFIG.toml] [--flags]", "[--home FOLDER]"
-_PART, _LOOK = Purpose.TAKE_PART, Purpose.LOOK
-CORE: Mapping[str, Entry] = {
+_PART, _LOOK, _TRY = Purpose
+
+# In the order of the list of commands: by purpose, and behind the others those of a group together
+COMMANDS: Mapping[str, Entry] = {
     "run": Entry(
-        "swarm_node.commands.run:RUN", _FILE, "train here, publish and collect", _PART, lasting=True
+        "swarm_node.commands.run:RUN",
+        _FILE,
+        "train a model here and share with the swarm (default)",
+        _PART,
+        lasting=True,
     ),
     "bootstrap": Entry(
         "swarm_node.commands.bootstrap:BOOTSTRAP",
         "[--flags]",
-        "lets others in; trains nothing",
+        "run an entry point that helps nodes find each other",
         _PART,
         lasting=True,
     ),
     "pause": Entry(
-        "swarm_node.commands.status:PAUSE", _HOME, "the running node rests after its round", _PART
+        "swarm_node.commands.status:PAUSE",
+        _HOME,
+        "pause the node after its current round",
+        _PART,
     ),
-    "resume": Entry("swarm_node.commands.status:RESUME", _HOME, "it goes on", _PART),
+    "resume": Entry("swarm_node.commands.status:RESUME", _HOME, "continue after a pause", _PART),
+    "contribute": Entry(
+        "swarm_node.contribute.start:CONTRIBUTE",
+        "--api URL --model NAME",
+        "share completions of a model behind an API, without training",
+        _PART,
+        lasting=True,
+    ),
+    "invite": Entry(
+        "swarm_node.commands.invite:INVITE", _HOME, "print a code that lets others join", _PART
+    ),
+    "join": Entry(
+        "swarm_node.commands.join:JOIN",
+        "CODE [--flags]",
+        "run in the swarm that a code belongs to",
+        _PART,
+        lasting=True,
+    ),
+    "home backup": Entry(
+        "swarm_node.home.backup:BACKUP",
+        "FILE [--home FOLDER]",
+        "save the identity and the newest checkpoint in one file",
+        _PART,
+    ),
+    "home id": Entry(
+        "swarm_node.home.backup:ID",
+        _HOME,
+        "print the identity of a node, and make one if there is none",
+        _PART,
+    ),
+    "home restore": Entry(
+        "swarm_node.home.backup:RESTORE",
+        "FILE [--home FOLDER]",
+        "make a home folder from a backup",
+        _PART,
+    ),
+    "swarm admit": Entry(
+        "swarm_node.commands.invite:ADMIT",
+        "[FILE] --key KEY",
+        "print a code that lets others into a private swarm",
+        _PART,
+    ),
+    "swarm create": Entry(
+        "swarm_node.swarm.signing:CREATE",
+        "FILE --flags",
+        "write the first manifest of a swarm",
+        _PART,
+    ),
+    "swarm key": Entry(
+        "swarm_node.swarm.signing:KEY",
+        "[FILE]",
+        "print the id of a signer, and make the key if there is none",
+        _PART,
+    ),
+    "swarm next": Entry(
+        "swarm_node.swarm.signing:NEXT",
+        "FILE [--flags]",
+        "renew or change a manifest",
+        _PART,
+    ),
+    "swarm show": Entry(
+        "swarm_node.swarm.signing:SHOW",
+        "FILE",
+        "print the newest manifest, and what changed",
+        _PART,
+    ),
+    "swarm sign": Entry(
+        "swarm_node.swarm.signing:SIGN",
+        "FILE --key KEY",
+        "sign the newest manifest of a file",
+        _PART,
+    ),
+    "swarm verify": Entry(
+        "swarm_node.swarm.signing:VERIFY",
+        "FILE --network ID",
+        "check the signatures of all manifests in a file",
+        _PART,
+    ),
     "status": Entry(
         "swarm_node.commands.status:STATUS",
         "[--json]",
-        "how the running node is (exit code 0: well)",
+        "show the state of the running node (exit code 0 if healthy)",
         _LOOK,
     ),
     "peers": Entry(
-        "swarm_node.commands.status:PEERS", "[--json]", "whom the running node knows", _LOOK
+        "swarm_node.commands.status:PEERS", "[--json]", "list the peers of the running node", _LOOK
     ),
     "doctor": Entry(
-        "swarm_node.commands.doctor:DOCTOR", _FILE, "what hinders training or connecting", _LOOK
+        "swarm_node.commands.doctor:DOCTOR",
+        _FILE,
+        "find out why a node cannot train or connect",
+        _LOOK,
+    ),
+    "page": Entry(
+        "swarm_node.commands.page:COMMAND",
+        "[HOME] [--flags]",
+        "open the dashboard in a browser",
+        _LOOK,
+    ),
+    "view plot": Entry(
+        "swarm_node.simulation.plot_command:PLOT",
+        "RUN ... [--out FOLDER]",
+        "draw figures of simulations",
+        _LOOK,
     ),
     "check": Entry(
-        "swarm_node.commands.check:CHECK", _FILE, "what a configuration means here", Purpose.TRY
+        "swarm_node.commands.check:CHECK",
+        _FILE,
+        "show what a configuration will do on this machine",
+        _TRY,
+    ),
+    "ask": Entry(
+        "swarm_node.commands.ask:ASK",
+        "[TEXT] [--flags]",
+        "compare the model's answers before and after training",
+        _TRY,
+        lasting=True,
+    ),
+    "simulate": Entry(
+        "swarm_node.simulation.main:SIMULATE",
+        _FILE,
+        "simulate a swarm on this machine",
+        _TRY,
+        lasting=True,
     ),
     "model eval": Entry(
         "swarm_node.commands.evaluate:EVAL",
         "[NAME|FOLDER] [--flags]",
-        "accuracy of a model on held-out questions",
-        Purpose.TRY,
+        "measure the accuracy of a model on held-out questions",
+        _TRY,
         lasting=True,
+    ),
+    "model export": Entry(
+        "swarm_node.hub.export:EXPORT", "DIR [--flags]", "save a trained model as a folder", _TRY
+    ),
+    "model push": Entry(
+        "swarm_node.hub.push:PUSH",
+        "NAME/MODEL [--flags]",
+        "upload a trained model to the Hugging Face hub",
+        _TRY,
+    ),
+    "task try": Entry(
+        "swarm_node.commands.task_try:TRY",
+        "FILE [--flags]",
+        "check how a file of questions is read and scored",
+        _TRY,
     ),
 }
 
 
-def entry_of(name: str) -> Entry | None:
-    """The command of this name; None if there is none. UserError if its extension cannot be
-    loaded.
-    """
-    if name in CORE:
-        return CORE[name]
-    from swarm_node.common import plugins  # here and below: it imports importlib.metadata
-
-    point = name.replace(" ", ".")
-    if point not in plugins.registered(ENTRY_POINTS):
-        return None
-    found = plugins.load(ENTRY_POINTS, point)
-    assert isinstance(found, Entry)
-    return found
-
-
-@cache
-def entries() -> Mapping[str, Entry]:
-    """All commands, by purpose: for each, the core's come first, and those of a group stand
-    together behind the others. A command that cannot be loaded is left out; a user who calls it is
-    told why.
-    """
-    from swarm_node.common import plugins
-
-    found = dict(CORE)
-    for point in sorted(plugins.registered(ENTRY_POINTS)):
-        with suppress(UserError):
-            name = point.replace(".", " ")
-            if entry := entry_of(name):
-                found[name] = entry
-    purposes = list(Purpose)
-
-    def place(item: tuple[str, Entry]) -> tuple[int, str]:
-        group, space, _ = item[0].partition(" ")
-        return purposes.index(item[1].purpose), group if space else ""
-
-    return dict(sorted(found.items(), key=place))
-
-
 def group(name: str) -> dict[str, Entry]:
     """The commands of the group of this name."""
-    return {each: entry for each, entry in entries().items() if each.startswith(f"{name} ")}
+    return {each: entry for each, entry in COMMANDS.items() if each.startswith(f"{name} ")}
 
 
 def find(words: Sequence[str]) -> tuple[str, Entry, list[str]]:
     """The name and entry of the command that these words begin with, and the words behind its name.
     UserError, with the name that was probably meant, where there is no such command.
     """
-    found = {" ".join(words[:2]): words[2:], words[0]: words[1:]}
-    for name in sorted(found, key=CORE.__contains__, reverse=True):
-        if entry := entry_of(name):
-            return name, entry, list(found[name])
+    for length in (2, 1):
+        name = " ".join(words[:length])
+        if name in COMMANDS:
+            return name, COMMANDS[name], list(words[length:])
     from swarm_node.common.errors import printable
 
     # Only here: a command that exists starts sooner without it
     from swarm_node.settings.options import meant
 
     name = " ".join(words[:2]) if group(words[0]) else words[0]
-    near = meant(name.replace(" ", "."), [each.replace(" ", ".") for each in entries()]).replace(
+    near = meant(name.replace(" ", "."), [each.replace(" ", ".") for each in COMMANDS]).replace(
         ".", " "
     )
     if name in RENAMED or near.endswith(f" {name}"):
-        raise UserError(f"{name} is gone: it is now swarm-node {RENAMED.get(name, near)}")
+        raise UserError(f"{name} was renamed: it is now swarm-node {RENAMED.get(name, near)}")
     advice = f"did you mean {near}?" if near else "there is none like it;"
     raise UserError(f"unknown command {printable(repr(name), 60)}: {advice} see swarm-node --help")
 

@@ -110,4 +110,4 @@ def _below(level: list[Any], finite: bool) -> list[Any]:
 
 
 def _refuse(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

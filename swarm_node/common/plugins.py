@@ -3,7 +3,7 @@ configuration.
 
 A package registers a name by an entry point of the group `swarm_node.KIND`. What ships is
 registered the same way, in pyproject.toml. Code of another package is imported only if a
-configuration names it, except sections of options, observers and commands.
+configuration names it, except sections of options and observers.
 """
 
 import difflib

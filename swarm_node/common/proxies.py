@@ -169,7 +169,7 @@ def _checked(value: str, variable: str) -> Proxy:
         whole = False
     if not whole:
         raise UserError(
-            f"{variable} is {shown!r}, which is no address of a proxy: write it as "
+            f"{variable} is {shown!r}, which is not an address of a proxy: write it as "
             f"http://HOST:PORT, or unset {variable}"
         )
     if parts.scheme in SOCKS and find_spec("socksio") is None:

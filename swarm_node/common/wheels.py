@@ -79,7 +79,7 @@ def unpacked(wheel: Wheel, add: str) -> Path:
                 wheel,
                 Path(part),
                 say,
-                f"{wheel.project} cannot be had",
+                f"{wheel.project} cannot be downloaded",
                 "get a connection, or pip install it",
             )
             (Path(part) / "member" / add).touch()

@@ -173,7 +173,7 @@ def held_out(environment: AskingEnvironment, count: int) -> list[Question]:
     if count > page * HELD_OUT_ROUNDS:
         raise UserError(
             f"{count} held-out questions are more than there are, {page * HELD_OUT_ROUNDS}: ask "
-            "for fewer, by --questions or validation.questions"
+            "for fewer, with --questions or validation.questions"
         )
     sizes = [page] * full + [rest] * (rest > 0)
     return [

@@ -100,7 +100,7 @@ def leaving(config: Asking) -> str:
     network = getattr(config, "network", None)  # a node has one, a simulation has none
     if network is not None and not network.enabled:
         return f"the network is off: {what} stay on this machine"
-    return f"completions quote {what}: they leave this machine, and a swarm's name is no lock"
+    return f"completions quote {what}: they leave this machine, and a swarm's name is not a lock"
 
 
 def build_environment(config: Asking, prepare: bool = False) -> Mixture:

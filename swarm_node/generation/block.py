@@ -136,7 +136,8 @@ class _Recorded:
 
     def __init__(self, decoder: Replayable, drawing: Drawing, uniform: Tensor, at: Slots) -> None:
         self._uniform, self._at, self._graph = uniform.clone(), at.clone(), torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        # On the current device, which may be another one in this thread, it would record nothing
+        with torch.cuda.device(uniform.device), torch.cuda.graph(self._graph):
             after, self._taken = drawing(
                 decoder.step(self._at.token, self._at.running), self._uniform, self._at
             )

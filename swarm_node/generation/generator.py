@@ -35,6 +35,7 @@ from swarm_node.generation.pacing import Astray, Pace
 from swarm_node.generation.sampling import uniforms
 from swarm_node.generation.stops import Stops
 from swarm_node.policy.device import OutOfMemory, attempt, on_host, probed, to_device
+from swarm_node.policy.hardware import exact_device
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.policy.policy import COARSE, Policy, agreement
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens, Turns
@@ -78,7 +79,7 @@ class Written:
         if any(isnan(log_prob) for completion in sampled for log_prob in completion.log_probs):
             raise Diverged(
                 "the model gives no probabilities any more: its weights are damaged, and are not "
-                "saved; go on from the last checkpoint with a smaller training.learning_rate",
+                "saved; continue from the last checkpoint with a smaller training.learning_rate",
                 sound=False,
             )
         return [sampled[k : k + group_size] for k in range(0, len(sampled), group_size)]
@@ -183,6 +184,8 @@ class BatchGenerator:
             if len(prompts) == 1:
                 return [[]]
         half = len(prompts) // 2
+        # The next round does not try more again: that would fail after half of the decoding
+        self._pace.ran_out(half * group_size, fmean(map(len, prompts)))
         later = self._sample(prompts[half:], group_size, stream, first + half * group_size)
         return self._sample(prompts[:half], group_size, stream, first) + later
 
@@ -207,7 +210,8 @@ class BatchGenerator:
     ) -> list[list[Sampled]]:
         policy, limit = self._policy, self._config.max_completion_length
         rows = len(prompts) * group_size
-        uniform = to_device(uniforms(stream, limit, first + rows)[:, first:], policy.device)
+        drawn_on = exact_device(policy.device)
+        uniform = to_device(uniforms(stream, limit, first + rows)[:, first:], drawn_on)
         eos = to_device(sorted(policy.eos_ids), policy.device)
         drawing = Drawing(self._config.temperature, eos, Astray(self._config.stop_below))
         written = Written.start(limit, rows, policy.pad_id, policy.device)
@@ -215,6 +219,7 @@ class BatchGenerator:
         # The decoder has a copy of the weights
         made = self._kept = self._kept or self._decoder_type(policy)
         row = to_device(active.flatten(), policy.device)
+        column = to_device(active.flatten(), drawn_on)  # of `uniform`, for each slot
         if isinstance(made, LlamaDecoder):
             made.again = self._keeps
         decoder = Distinct(made) if self._block == 1 else made
@@ -226,13 +231,13 @@ class BatchGenerator:
             while True:
                 step, before = written.steps, at.running
                 if logits is not None:  # of a prefill
-                    at, taken = drawing(logits, uniform[step, row], at)
+                    at, taken = drawing(logits, uniform[step, column], at)
                     tokens, log_probs = at.token[None], taken[None]
                 else:
                     count = min(self._block, limit - step)
                     decoder.reserve(count)
                     at, tokens, log_probs = work(
-                        decoder, drawing, uniform[step : step + count, row], at
+                        decoder, drawing, uniform[step : step + count, column], at
                     )
                 if self._stops:
                     at = self._stopped(so_far, row, before, tokens, at)
@@ -247,6 +252,7 @@ class BatchGenerator:
                     decoder.keep(to_device(slots, policy.device))
                     at = at.only(to_device(slots.flatten(), policy.device))
                     row = to_device(active.flatten(), policy.device)
+                    column = to_device(active.flatten(), drawn_on)
         return written.split(group_size)
 
     def _stopped(

@@ -7,24 +7,36 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+ROUNDING = 1e-6  # of the quotients below
 SLACK = 1.3  # completions that end early make room for so many more (OpenPipe's recipe)
 
 
 class Pace:
-    """Admits as many completions at a time as are expected to stay within a number of tokens."""
+    """Admits as many completions at a time as are expected to stay within a number of tokens, and
+    no more than have fitted since memory ran out.
+    """
 
     def __init__(self, max_tokens: int, longest: int) -> None:
         """`max_tokens`: prompts and completions together, 0 for no limit. `longest`: tokens of a
         completion at most, which is assumed for the first ones.
         """
         self._max_tokens = max_tokens
-        self._completion = float(longest)
+        self._longest = self._completion = float(longest)
+        self._fitting = float("inf")  # tokens that fitted where more did not
 
     def admits(self, prompt_tokens: float) -> int:
         """Completions to prompts of this mean length; at least one."""
-        if not self._max_tokens:
-            return 2**31
-        return max(1, int(SLACK * self._max_tokens / (prompt_tokens + self._completion)))
+        fitting = self._fitting / (prompt_tokens + self._longest)
+        if self._max_tokens:
+            fitting = min(fitting, SLACK * self._max_tokens / (prompt_tokens + self._completion))
+        return max(1, int(min(fitting + ROUNDING, 2**31)))
+
+    def ran_out(self, completions: int, prompt_tokens: float) -> None:
+        """Memory ran out for more than so many completions to prompts of this mean length: from
+        now on no more are admitted.
+        """
+        room = completions * (prompt_tokens + self._longest)
+        self._fitting = min(self._fitting, room)
 
     def saw(self, lengths: Sequence[int]) -> None:
         """Learn from completions: the expected length is a running mean, half of it the latest."""

@@ -1,5 +1,9 @@
 """From log-probs to tokens: one uniform number per row and token, sampled ahead from a named
 stream.
+
+Uniform numbers are float64, and lie where float64 can be computed: on the device of the log-probs,
+or on the CPU beside a device that has none, such as Apple's. Then only a few numbers of each row
+cross over for each token.
 """
 
 import hashlib
@@ -23,8 +27,8 @@ def uniforms(stream: str, steps: int, rows: int) -> Tensor:
 
 
 def draw(log_probs: Tensor, uniform: Tensor) -> Tensor:
-    """Tokens [rows] from [rows, vocabulary]: in two levels where float64 over the vocabulary is
-    slow.
+    """Tokens [rows] from [rows, vocabulary], on the device of the log-probs: in two levels where
+    float64 over the vocabulary is slow.
     """
     # It has fewer operations
     exact = log_probs.device.type == "cpu" and log_probs.shape[-1] <= 32 * CHUNK
@@ -52,19 +56,20 @@ def in_two_levels(log_probs: Tensor, uniform: Tensor) -> Tensor:
     Sums of chunks are rounded to float32, which moves the edges between tokens by some 1e-8: about
     one draw in a million falls on the other side.
     """
+    exact, here = uniform.device, log_probs.device
     padding = -log_probs.shape[-1] % CHUNK
     padded = F.pad(log_probs, (0, padding), value=float("-inf")) if padding else log_probs
     chunks = padded.view(len(padded), -1, CHUNK)
-    sums = chunks.exp().sum(dim=-1).double()
+    sums = chunks.exp().sum(dim=-1).to(exact).double()
     cumulative = sums.cumsum(dim=-1)
     total = cumulative[:, -1:]
     point = _below(uniform[:, None] * total, total)
     which = torch.searchsorted(cumulative, point, right=True)
     before = cumulative.gather(1, which) - sums.gather(1, which)
-    one = chunks.gather(1, which[:, :, None].expand(-1, -1, CHUNK))[:, 0]
-    within = one.double().exp().cumsum(dim=-1)
+    one = chunks.gather(1, which.to(here)[:, :, None].expand(-1, -1, CHUNK))[:, 0]
+    within = one.to(exact).double().exp().cumsum(dim=-1)
     rest = _below((point - before).clamp_min(0.0), within[:, -1:])
-    return (which * CHUNK + torch.searchsorted(within, rest, right=True))[:, 0]
+    return (which * CHUNK + torch.searchsorted(within, rest, right=True))[:, 0].to(here)
 
 
 def _below(point: Tensor, total: Tensor) -> Tensor:

@@ -64,7 +64,7 @@ def parse(text: str) -> Access:
     values = parse_toml(text)
     known = set(Access.model_fields)
     if unknown := sorted(set(values) - known):
-        raise ValueError(f"{unknown[0]!r} is no list; there are {', '.join(sorted(known))}")
+        raise ValueError(f"{unknown[0]!r} is not a list; there are {', '.join(sorted(known))}")
     return Access(**{name: frozenset(_entries(name, value)) for name, value in values.items()})
 
 
@@ -80,7 +80,7 @@ def _entries(name: str, value: object) -> list[Any]:
     networks = [ip_network(each) for each in value]
     public = [each for each in networks if not _within(each, PRIVATE)]
     if name == "private_networks" and public:
-        raise ValueError(f"{public[0]} in {name} is no private network")
+        raise ValueError(f"{public[0]} in {name} is not a private network")
     return networks
 
 

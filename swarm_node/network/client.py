@@ -203,7 +203,7 @@ class RemoteNetwork(Network):
             self._say(
                 (
                     f"the network has ended by a mistake of this program ({error!r}); "
-                    "training goes on alone"
+                    "training continues alone"
                 ),
                 True,
             )
@@ -215,7 +215,8 @@ class RemoteNetwork(Network):
                 await stack.enter_async_context(await control.serve(self._home, self._answer))
             except (OSError, UserError) as error:
                 self._say(
-                    f"this node cannot be asked for its status: {error}; all else works", True
+                    f"this node cannot be asked for its status: {error}; everything else works",
+                    True,
                 )
             while True:
                 await self._live()
@@ -368,9 +369,9 @@ def other_versions(card: Card, rules: messages.Rules) -> list[str]:
     theirs = {task.environment: task.version for task in card.tasks}
     ours = {name: version for name, (version, _) in rules.environments.items()}
     return [
-        f"the card asks {name} of version {theirs[name]}, and here is version {ours[name]}: this "
-        "node trains and shares nothing; ask the signers for a card of this version, or install "
-        "the release that they use"
+        f"the manifest asks for version {theirs[name]} of {name}, but this node has version "
+        f"{ours[name]}, so it trains and shares nothing: ask the signers for a manifest with this "
+        "version, or install the release that they use"
         for name in sorted(theirs.keys() & ours.keys())
         if theirs[name] != ours[name]
     ]

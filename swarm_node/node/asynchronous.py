@@ -221,7 +221,8 @@ class AsynchronousNode:
                 "--asynchronous.no-enabled, if memory is short for two models"
             )
         self._warn(
-            f"the generator process ended ({reason}); another one goes on with round {self._next} "
+            f"the generator process ended ({reason}); another one continues with round "
+            f"{self._next} "
             "(generator.log in the home says more)"
         )
         self._process.start()

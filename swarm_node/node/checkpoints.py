@@ -139,7 +139,7 @@ class Kept:
                 raise
             self.warnings.append(
                 f"the checkpoint was made by an older version of swarm-node: {what} cannot be read "
-                "and are left out; weights and optimiser go on"
+                "and are skipped; weights and optimiser are taken over"
             )
 
     def _fall_back(self, damaged: Path, error: Exception) -> None:
@@ -150,7 +150,7 @@ class Kept:
         if whole[0] == damaged:
             raise UserError(
                 f"checkpoint {damaged} is damaged ({_short(error)}), and there is none before it: "
-                "move it away to begin anew, or take it from a backup"
+                "move it away to begin again, or take it from a backup"
             ) from error
         try:
             aside = checkpoint.set_aside(damaged)
@@ -240,7 +240,7 @@ class Keeper:
         if failed:
             trouble = (
                 f"no checkpoint after {done} rounds: {failed}; "
-                f"training goes on, make room in {self._home}"
+                f"training continues, make room in {self._home}"
             )
             self._telemetry.emit(Warned(trouble))
         else:

@@ -51,14 +51,14 @@ def _first_model(config: NodeConfig, tell: named.Tell) -> str:
     there = min(there, config.limits.memory * 1e6) if config.limits.memory else there
     if there < NEEDED:
         tell(
-            f"{MODEL} takes {NEEDED / 1e9:.1f} GB of memory, there are {there / 1e9:.1f}: the "
-            f"starter {STARTER} trains"
+            f"not enough memory for {MODEL} (needs {NEEDED / 1e9:.1f} GB, {there / 1e9:.1f} GB is "
+            f"free): training the tiny model '{STARTER}' instead"
         )
         return STARTER
     try:
         named.obtain(MODEL, tell)
     except UserError as error:
-        tell(f"{error}; the starter {STARTER} trains")
+        tell(f"{error}; training the tiny model '{STARTER}' instead")
         return STARTER
     return MODEL
 

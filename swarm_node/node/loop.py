@@ -141,7 +141,7 @@ class Session:
             how = (
                 "reached: training alone until the next month"
                 if exceeded
-                else "begins anew: sharing again"
+                else "begins again: sharing again"
             )
             self.telemetry.emit(Warned(f"limit of this month's traffic {how}"))
 

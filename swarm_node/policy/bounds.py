@@ -71,9 +71,9 @@ def read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise TooLarge(f"{path.name} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise TooLarge(f"{path.name} is no JSON: {error}") from error
+        raise TooLarge(f"{path.name} is not JSON: {error}") from error
     if not isinstance(content, dict):
-        raise TooLarge(f"{path.name} is no JSON object")
+        raise TooLarge(f"{path.name} is not a JSON object")
     return content
 
 

@@ -9,6 +9,7 @@ import ctypes
 import gc
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import torch
@@ -60,12 +61,19 @@ def probed(work: Callable[[], T], doing: str) -> T | None:
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Whether this error says that there is no memory left."""
+    """Whether this error, or one that it came in the place of, says that there is no memory left.
+
+    Where memory runs out while a CUDA graph is recorded, the recording cannot be ended, and its own
+    error ("operation failed due to a previous error during capture") is the one that is raised.
+    """
     if isinstance(error, (MemoryError, torch.OutOfMemoryError, OutOfMemory)):
         return True
-    return isinstance(error, RuntimeError | OSError) and any(
+    if isinstance(error, RuntimeError | OSError) and any(
         said in str(error).lower() for said in SAYINGS
-    )
+    ):
+        return True
+    before = error.__cause__ or error.__context__
+    return before is not None and is_shortage(before)
 
 
 def keep_freed(plenty: bool) -> None:
@@ -108,7 +116,8 @@ def limit_gpu_memory(megabytes: int, device: str) -> None:
     """
     if not megabytes or not torch.cuda.is_available() or device.startswith("cpu"):
         return
-    index = torch.device(device).index or 0 if device.startswith("cuda") else 0
+    named = torch.device(device).index if device.startswith("cuda") else None
+    index = torch.cuda.current_device() if named is None else named
     total = torch.cuda.get_device_properties(index).total_memory
     if megabytes * 1_000_000 > total:
         raise UserError(
@@ -137,7 +146,18 @@ def pin(memory: Tensor) -> bool:
     that worked: without it copies are right, but slower.
     """
     size = memory.numel() * memory.element_size()
-    return int(torch.cuda.cudart().cudaHostRegister(memory.data_ptr(), size, 0)) == 0  # type: ignore[no-untyped-call]
+    code = int(torch.cuda.cudart().cudaHostRegister(memory.data_ptr(), size, 0))  # type: ignore[no-untyped-call]
+    if code:
+        _forget_error()
+    return code == 0
+
+
+def _forget_error() -> None:
+    """Takes the error that CUDA keeps of a call which failed: else the next kernel, which has no
+    fault, raises it. torch has no function for that, but it asks for the error after each kernel.
+    """
+    with suppress(RuntimeError):
+        torch.ones(1, device="cuda")
 
 
 def finish(device: torch.device) -> None:

@@ -67,7 +67,7 @@ def convert(source: Path, out: Path) -> None:
     with source.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         reader = _Reader(data)
         if reader.scalar("4s") != b"GGUF" or reader.scalar("I") != 3:
-            raise ValueError("it is no GGUF file of version 3")
+            raise ValueError("it is not a GGUF file of version 3")
         tensors, facts = reader.scalar("Q"), reader.scalar("Q")
         told = {reader.text(): reader.value(reader.scalar("I")) for _ in range(facts)}
         listed = []

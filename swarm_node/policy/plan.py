@@ -32,6 +32,9 @@ KEPT = {
 }
 # Per parameter; 8-bit: two bytes, and two scales for 256 numbers
 STATE_BYTES = {"adamw": 8.0, "adamw_8bit": 2.06}
+# Of an entry of the logits that tokens are drawn from: as they are, and in float32 three times; in
+# small vocabularies on a CPU float32 twice and float64 three times
+DRAWN_BYTES, EXACT_BYTES, EXACT = 16, 32, 4096
 NF4_BYTES = 0.53  # per weight: half a byte, and its share of scales
 
 
@@ -71,6 +74,8 @@ class Arithmetic:
     trained: int  # bytes of a trained parameter, and of its gradient
     product: int  # bytes of a number in matrix products
     native: bool = False  # the hand-written training forward
+    # Under LoRA: the decoder has a copy of the blocks, into which it merges the adapters
+    merges: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +141,18 @@ class Plan:
             f"memory: about {amount(self.total)} of {amount(self.room)}; {verdict}",
             f"    {need}",
             f"    blocks {blocks}{decoded}",
-            (
-                f"    a checkpoint takes {amount(self.gradients)} of disk, and "
-                f"{amount(self.optimizer)} for the state"
-            ),
         ]
+
+    def of_checkpoints(self, minutes: float) -> str:
+        """What checkpoints take of the disk, for people, with so many minutes between two of them:
+        a consumer's disk lasts for some hundred terabytes.
+        """
+        day = bytes_a_day(self.gradients + self.optimizer, minutes)
+        return (
+            f"    a checkpoint takes {amount(self.gradients)} of disk, and "
+            f"{amount(self.optimizer)} for the state; one every {minutes:g} minutes writes "
+            f"{amount(day)} a day (--checkpoint.minutes)"
+        )
 
 
 def amount(size: float) -> str:
@@ -188,10 +200,18 @@ def with_choice(
         micro_batch(
             shape, how, lora, max(choice.budget, (shape.turns > 1) * tokens), choice.checkpointing
         ),
-        generation(shape, how, lora, _completions(config, choice, tokens), tokens),
+        generation(
+            *(shape, how, lora, _completions(config, choice, tokens), tokens),
+            config.generation.num_generations,
+        ),
         PROCESS[how.device],
         room,
     )
+
+
+def bytes_a_day(saved: float, minutes: float) -> float:
+    """What checkpoints of this size, so many minutes apart, write to the disk in a day."""
+    return saved * 24 * 60 / minutes
 
 
 def length(shape: Shape, config: LearningConfig) -> int:
@@ -244,17 +264,31 @@ def micro_batch(
     )
 
 
-def generation(shape: Shape, how: Arithmetic, lora: bool, completions: int, tokens: int) -> float:
+def generation(
+    shape: Shape, how: Arithmetic, lora: bool, completions: int, tokens: int, group: int = 1
+) -> float:
     """Bytes that decoding so many completions takes beside the weights. Each has `tokens`, with its
-    prompt.
+    prompt. `group`: completions of a prompt, whose keys and values are there once.
     """
-    cache = completions * tokens * shape.layers * 2 * shape.keys * how.product
-    # Also a copy to decode from, and a layer's queries, output, keys and values on their way
+    prompts = PROMPT * completions / group
+    written = completions * max(0, tokens - PROMPT)
+    a_token = shape.layers * 2 * shape.keys * how.product
+    cache = (prompts + written) * a_token
+    # After a turn each completion has a context of its own. Also a copy to decode from, and a
+    # layer's queries, output, keys and values on their way
     if shape.turns > 1:
-        cache = 2 * cache + 6 * completions * tokens * (shape.queries + shape.keys) * how.product
-    # At most: float32 twice, three times float64 to draw from
-    logits = 32 * min(completions * shape.vocabulary, 2**31)
-    return cache + logits + (0.0 if lora else shape.parameters * how.product)
+        whole = completions * tokens
+        cache = 2 * whole * a_token + 6 * whole * (shape.queries + shape.keys) * how.product
+    exact = how.device == "cpu" and shape.vocabulary <= EXACT
+    logits = (EXACT_BYTES if exact else DRAWN_BYTES) * min(completions * shape.vocabulary, 2**31)
+    return cache + logits + decoder_weights(shape, how, lora) * how.product
+
+
+def decoder_weights(shape: Shape, how: Arithmetic, lora: bool) -> float:
+    """The weights that the decoder has copies of. Under LoRA embedding and head are the base's."""
+    if lora:
+        return float(shape.block * shape.layers) if how.merges else 0.0
+    return float(shape.parameters)
 
 
 def _choices(how: Arithmetic, config: LearningConfig, whole: int, frugal: bool) -> Iterator[Choice]:
@@ -287,7 +321,7 @@ def _fewer_at_a_time(made: Plan, shape: Shape, how: Arithmetic, config: Learning
     whole = _completions(config, made.choice, tokens)
     while made.generation > made.gradients + made.micro_batch and not made.fits and whole > group:
         whole = max(group, whole // 2)
-        size = generation(shape, how, config.model.lora_rank > 0, whole, tokens)
+        size = generation(shape, how, config.model.lora_rank > 0, whole, tokens, group)
         made = replace(
             made, generation=size, choice=replace(made.choice, concurrent=whole * tokens)
         )

@@ -20,7 +20,7 @@ from transformers.utils import logging
 
 from swarm_node.common.errors import UserError, first_line
 from swarm_node.common.terminal import native_kept
-from swarm_node.policy import named, tree_attention
+from swarm_node.policy import named, tokenizer_trial, tree_attention
 from swarm_node.policy.batch import Batch, TokenGroup, build_rows, build_tree, unrecorded
 from swarm_node.policy.device import attempt, probed
 from swarm_node.policy.llama.llama_training import LlamaTraining
@@ -35,6 +35,7 @@ from swarm_node.policy.soundness import (
     is_panic,
     rendered,
 )
+from swarm_node.policy.tokenizer_trial import TooSlow
 from swarm_node.policy.tried import Tried, folder_digest, subject
 from swarm_node.rollouts.transcript import results
 
@@ -114,7 +115,7 @@ class Policy:
         except Damaged as error:
             raise UserError(
                 "the chat template takes no system turn, or not model.template_arguments: "
-                f"{error}; leave out what it does not take"
+                f"{error}; remove what it does not take"
             ) from error
         self.frame = frame
         self.__dict__.pop("_around", None)
@@ -159,8 +160,12 @@ class Policy:
         fail at any text, that of a peer included.
         """
         try:
+            tokenizer_trial.encode(self.tokenizer, text, **options)
             with native_kept(f"the tokenizer of {self.name}"):
                 return list(self.tokenizer(text, **options).input_ids)
+        except TooSlow as error:
+            self._left_out(text, f"its tokenizer {error}")
+            return None
         except BaseException as error:
             if not isinstance(error, Exception) and not is_panic(error):
                 raise
@@ -204,6 +209,7 @@ class Policy:
         at them.
         """
         try:
+            tokenizer_trial.decode(self.tokenizer, completions)
             with native_kept(f"the tokenizer of {self.name}"):
                 texts = self.tokenizer.batch_decode(
                     completions, skip_special_tokens=True, clean_up_tokenization_spaces=False
@@ -508,6 +514,7 @@ def turn_end(tokenizer: Any, eos_ids: Collection[int], otherwise: int | None) ->
 def _ids_behind(tokenizer: Any, text: str) -> list[int]:
     """Ids of a text of the template; none where the tokenizer fails at it."""
     try:
+        tokenizer_trial.encode(tokenizer, text, add_special_tokens=False)
         with native_kept("the tokenizer"):
             return list(tokenizer(text, add_special_tokens=False).input_ids)
     except BaseException as error:

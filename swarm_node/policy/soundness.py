@@ -70,7 +70,7 @@ def check_plain(folder: Path) -> None:
     """
     for path in folder.iterdir():
         if not is_plain(path):
-            raise Damaged(f"{path.name} is no plain file")
+            raise Damaged(f"{path.name} is not a plain file")
 
 
 def check_adapters(folder: Path) -> None:
@@ -80,7 +80,7 @@ def check_adapters(folder: Path) -> None:
     if (folder / "adapter_config.json").exists() and not (
         folder / "adapter_model.safetensors"
     ).is_file():
-        raise Damaged("its adapters are no safetensors")
+        raise Damaged("its adapters are not safetensors")
 
 
 def check_optimizer(

@@ -9,7 +9,6 @@ import os
 import sys
 from contextlib import suppress
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 import jinja2.ext
@@ -19,13 +18,10 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
 from swarm_node.common.errors import printable
-from swarm_node.scoring.confinement import confine, silence
-from swarm_node.scoring.contract import Reader, encode
-from swarm_node.scoring.sandbox import LAST_WRITABLE, Sandbox
+from swarm_node.policy.confined import answer, confined
 
 CPU_SECONDS = 2  # of this process, in its life
 MEMORY = 512 * 1024 * 1024  # bytes of address space
-READY = "ready"  # what it says when it is confined
 
 
 class Generation(jinja2.ext.Extension):
@@ -102,28 +98,17 @@ def serve(parent: int, connection: int) -> None:
     compiled("{{ [1]|tojson }}{{ strftime_now('%d %b %Y') }}").render()
     with suppress(TemplateError):
         compiled("{{ raise_exception('as templates do') }}").render()
-    confine(MEMORY)
-    silence()
-    sandbox = Sandbox()
-    os.dup2(connection, LAST_WRITABLE)
-    sandbox.enter(parent, CPU_SECONDS)
-    reader = Reader(partial(os.read, LAST_WRITABLE))
+    reader = confined(parent, connection, MEMORY, CPU_SECONDS)
     source, template = str(reader.read()), None
-    _write(encode(READY))
     while (values := reader.read()) is not None:
         try:
             template = template or compiled(source)
-            answer: dict[str, Any] = {"text": template.render(**values)}
+            rendered: dict[str, Any] = {"text": template.render(**values)}
         except MemoryError:
             os._exit(1)  # nothing can be relied on any more
         except Exception as error:  # noqa: BLE001  (whatever a template raises)
-            answer = {"text": f"fails: {printable(str(error), 100)}", "failed": True}
-        _write(encode(answer))
-
-
-def _write(data: bytes) -> None:
-    while data:
-        data = data[os.write(LAST_WRITABLE, data) :]
+            rendered = {"text": f"fails: {printable(str(error), 100)}", "failed": True}
+        answer(rendered)
 
 
 if __name__ == "__main__":

@@ -13,13 +13,14 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar, cast
 
-from pydantic import BaseModel, create_model
+from pydantic import BaseModel, create_model, model_validator
 
 from swarm_node.common import plugins
 from swarm_node.settings.model import NO_TEMPLATE as NO_TEMPLATE
 from swarm_node.settings.model import EnvironmentConfig as EnvironmentConfig
 from swarm_node.settings.model import GenerationConfig as GenerationConfig
 from swarm_node.settings.model import ModelConfig as ModelConfig
+from swarm_node.settings.options import by_present_names
 from swarm_node.settings.programs import MICRO_BATCH as MICRO_BATCH
 from swarm_node.settings.programs import ArchiveConfig as ArchiveConfig
 from swarm_node.settings.programs import AskConfig as AskConfig
@@ -103,6 +104,11 @@ def _restored(kind: type[C], values: dict[str, Any]) -> C:
     return with_sections(kind).model_construct(**values)
 
 
+def _by_present_names(kind: type[BaseModel], values: Any) -> Any:
+    """A script may name a section as an earlier version did."""
+    return by_present_names(kind, values) if isinstance(values, dict) else values
+
+
 @cache
 def _extended(kind: type[BaseModel]) -> type[BaseModel]:
     registered = {
@@ -118,7 +124,12 @@ def _extended(kind: type[BaseModel]) -> type[BaseModel]:
     if not fields:
         return kind
     about = {"__doc__": kind.__doc__, "__module__": kind.__module__}
+    by_class: Any = classmethod(_by_present_names)
     made: type[BaseModel] = create_model(
-        kind.__name__, __base__=(_Extended, kind), **about, **fields
+        kind.__name__,
+        __base__=(_Extended, kind),
+        __validators__={"by_present_names": model_validator(mode="before")(by_class)},
+        **about,
+        **fields,
     )  # type: ignore[call-overload]
     return made

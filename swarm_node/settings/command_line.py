@@ -26,6 +26,7 @@ from swarm_node.common.parsing import parse_json, parse_toml
 from swarm_node.settings import of_home, programs, with_sections
 from swarm_node.settings.options import (
     Option,
+    by_present_names,
     describe,
     flatten,
     help_page,
@@ -90,9 +91,10 @@ def from_python(kind: type[C], file: Path | str | None, *values: Mapping[str, An
     in one line.
     """
     file, kind = shipped(Path(file)) if file else None, with_sections(kind)
+    stored = by_present_names(kind, flatten(read_options(file)) if file else {})
     given = [
-        Source("file", flatten(read_options(file)) if file else {}),
-        *(Source("flag", flatten(v)) for v in values),
+        Source("file", stored),
+        *(Source("flag", by_present_names(kind, flatten(v))) for v in values),
     ]
     return _combined(kind, [_of_home(kind, given), *given], file)
 
@@ -180,7 +182,7 @@ def sources_of(
     takes = first.split(".")[-1].upper() if first else "" if flags_only else CONFIG_FILE
     word, flags = parse(kind, argv, program, takes)
     file = shipped(Path(word)) if word and not first else None
-    stored = flatten(read_options(file)) if file else {}
+    stored = by_present_names(kind, flatten(read_options(file)) if file else {})
     variables = _variables(kind, os.environ)
     given = [
         Source("file", stored, {key: f"{file}: {key}" for key in stored}),
@@ -225,8 +227,8 @@ def parse(
     loose += words
     if len(loose) > bool(first):
         extra = printable(loose[bool(first)], 60)
-        takes = f"beside flags it takes only {first}" if first else "it takes only flags"
-        raise UserError(f"{extra!r} is no flag of {command}: {takes}; see {command} --help")
+        takes = f"apart from flags it takes only {first}" if first else "it takes only flags"
+        raise UserError(f"{extra!r} is not a flag of {command}: {takes}; see {command} --help")
     return next(iter(loose), ""), found
 
 
@@ -236,7 +238,7 @@ def flags_of(kind: type[BaseModel]) -> dict[str, tuple[Option, bool]]:
     """
     found: dict[str, tuple[Option, bool]] = {}
     for option in options(kind).values():
-        for flag in option.flags:
+        for flag in [*option.flags, *option.earlier_flags]:
             found[flag] = option, True
             if option.is_switch:
                 found[negated(flag)] = option, False
@@ -257,7 +259,7 @@ def find_flag(
             near = negated(near)
         advice = f"did you mean {near}?" if near else f"see {command} --help-all"
         if first not in ("", CONFIG_FILE):
-            advice += f"; {first} that begins with a dash stands behind {END_OF_FLAGS}"
+            advice += f"; {first} that begins with a dash must come after {END_OF_FLAGS}"
         raise UserError(f"{command} has no option {printable(name, 60)}; {advice}")
     return found
 
@@ -335,12 +337,10 @@ def _value(option: Option, says: bool, name: str, given: list[str]) -> Any:
     if option.is_list:
         # The flag alone empties a list that is not empty by itself
         if not any(given) and not option.about.default:
-            raise UserError(
-                f"{name} needs a value behind it; a variable of your shell may be empty"
-            )
+            raise UserError(f"{name} needs a value after it; a variable of your shell may be empty")
         return given
     if not given and not option.alone:
-        raise UserError(f"{name} needs a value behind it; a variable of your shell may be empty")
+        raise UserError(f"{name} needs a value after it; a variable of your shell may be empty")
     return _read(option, (given or [option.alone])[0])
 
 
@@ -390,7 +390,8 @@ def _of_home(kind: type[BaseModel], given: Sequence[Source]) -> Source:
         (source.values["home"] for source in reversed(given) if "home" in source.values), None
     )
     file = Path(os.path.expanduser(str(named or kind.model_fields["home"].default)), HOME_FILE)
-    kept = flatten(read_options(file, follow=False)) if os.path.lexists(file) else {}
+    stored = flatten(read_options(file, follow=False)) if os.path.lexists(file) else {}
+    kept = by_present_names(kind, stored)
     kept = _peers_suggested(kept, given)
     sorted_out = of_home.sorted_out(kind, kept)
     names = {key: f"{file}: {key}" for key in kept}
@@ -427,25 +428,23 @@ def _variables(kind: type[BaseModel], environment: Mapping[str, str]) -> dict[st
     option anywhere.
     """
     ours = sorted(name for name in environment if name.startswith(PREFIX))
-    every = (
-        {key for each in (*all_kinds(), kind) for key in options(with_sections(each))}
-        if ours
-        else set()
-    )
+    kinds = [with_sections(each) for each in (*all_kinds(), kind)] if ours else []
+    every = {key for each in kinds for key in options(each)}
     own = describe(with_sections(kind))  # `model` is a section of `run`, and a text of `contribute`
     # SWARM_NODE_MODEL may be a whole section, as JSON
     sections = {key.split(".")[0] for key in every if "." in key}
     found: dict[str, Any] = {}
     strange = []
     for name in ours:
-        key, text = name.removeprefix(PREFIX).lower().replace("__", "."), environment[name]
+        written, text = name.removeprefix(PREFIX).lower().replace("__", "."), environment[name]
+        key = _present_name(written, kinds)
         if key not in every | sections:
             if "." in key:
                 near = meant(key, sorted(every))
                 advice = (
                     f"did you mean {_variable(near)}?" if near else "see swarm-node run --help-all"
                 )
-                raise UserError(f"{name} is no option; {advice}")
+                raise UserError(f"{name} is not an option; {advice}")
             strange.append(name)
         elif text.startswith(OTHERS) and "." not in key:
             strange.append(name)
@@ -453,11 +452,19 @@ def _variables(kind: type[BaseModel], environment: Mapping[str, str]) -> dict[st
             found[key] = _read(options(kind).get(key), text)
     if strange:
         trouble = (
-            f"{', '.join(strange)}: no option is called so, left alone; correct it, unless it is "
+            f"{', '.join(strange)}: no option has this name, so it is ignored; correct it, "
+            "unless it is "
             "for another program"
         )
         print(f"swarm-node: warning: {printable(trouble, 400)}", file=sys.stderr)
     return flatten(_nested(found))
+
+
+def _present_name(key: str, kinds: Sequence[type[BaseModel]]) -> str:
+    """The key, by its present name if one of these configurations has renamed it."""
+    for kind in kinds:
+        (key,) = by_present_names(kind, {key: None})
+    return key
 
 
 def _variable(key: str) -> str:

@@ -53,34 +53,40 @@ Stops = Annotated[
 
 
 class ModelConfig(Section):
-    """The model, where it runs and in which numbers."""
+    """The model, where it runs, and the type of its numbers."""
 
     from_home: ClassVar[frozenset[str]] = frozenset({"template_arguments"})
     name: Annotated[ModelName, Grants("a model, by a folder or a name")] = "rare"
-    """smollm2-135m, a pre-trained model fetched once (docs/how-to/offline.md); a starter (dense,
-    rare, very_rare, rarest, rare_small, rare_large, puzzler), a folder, or a Hugging Face hub name.
+    """The model to train: smollm2-135m (SmolLM2-135M-Instruct, which is downloaded once; see
+    docs/how-to/offline.md), a starter (dense, rare, very_rare, rarest, rare_small, rare_large,
+    puzzler), a folder, or a name on the Hugging Face hub.
     """
     revision: Annotated[str, Grants("a model")] = ""
-    """Commit, tag or branch of a hub model; empty takes its main branch. Checkpoints and cards name
-    the commit that was loaded, and a resumed run takes that one.
+    """Commit, tag or branch of a model on the hub. Empty: its main branch. Checkpoints and model
+    cards record the commit that was loaded, and a resumed run loads that commit.
     """
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Type of the weights. auto: bfloat16 for LoRA on a GPU that supports it, else float32.
-    Products are bfloat16 on such a GPU unless this says float32.
+    """Type of the weights. auto: bfloat16 for LoRA on a GPU that supports it, otherwise float32. On
+    such a GPU matrix products use bfloat16 in any case, unless you set float32 here.
     """
     device: Text = "auto"
-    """auto takes CUDA if there is one, else the CPU. Or name one: cpu, cuda, cuda:1, mps."""
+    """Where the model runs: cpu, cuda, cuda:1 or mps. auto: CUDA if there is a GPU for it,
+    otherwise the CPU.
+    """
     quantization: Literal["none", "nf4"] = "none"
-    """Quantization of the frozen base under LoRA. nf4: 4 bits a weight (QLoRA), which takes a
-    fourth of the memory and more time; needs the extra `memory` (bitsandbytes).
+    """Quantization of the frozen base model under LoRA. nf4: 4 bits a weight (QLoRA), which needs a
+    quarter of the memory for these weights, takes more time, and needs the extra `memory`
+    (bitsandbytes).
     """
     template_arguments: Annotated[str, AfterValidator(_arguments), Words()] = ""
-    """Arguments of the model's chat template, as a JSON object: '{"enable_thinking": false}'. none:
-    no template, and prompts are text to go on with, as questions with shots are.
+    """Arguments for the model's chat template, as a JSON object, such as '{"enable_thinking":
+    false}'. none: use no template, so that the model continues the prompt as plain text. That suits
+    prompts with few-shot examples.
     """
     lora_rank: Count = 0
-    """Rank of LoRA adapters (peft), which are trained in place of the weights: on all linear layers
-    but the output head, their output multiplied by 2. 0 trains all weights.
+    """Rank of the LoRA adapters (peft) that are trained instead of the weights. They are added to
+    all linear layers except the output head, with their output multiplied by 2. 0: train all
+    weights.
     """
 
 
@@ -89,19 +95,21 @@ class GenerationConfig(Section):
 
     from_home: ClassVar[frozenset[str]] = frozenset({"max_completion_length", "stop"})
     num_generations: Annotated[int, Field(ge=2, le=64)] = 8
-    """Completions per prompt: the GRPO group size G."""
+    """Number of completions per prompt: the GRPO group size G."""
     max_completion_length: Positive = 16
     """Tokens after which a completion is cut off."""
     stop: Stops = ()
-    """Strings that end a completion, which is without them; \\n and \\t are a new line and a tab.
-    External completions that ended get the first of them as their end, in place of EOS. Empty: only
-    EOS ends one.
+    """Strings that end a completion; the completion does not include them. \\n and \\t stand for a
+    new line and a tab. External completions that ended by themselves are given the first of these
+    strings as their end, instead of EOS. Empty: only EOS ends a completion.
     """
     temperature: Annotated[float, Field(gt=0.0)] = 1.0
-    """Divides the logits before sampling; the loss uses the same."""
+    """Sampling temperature: the logits are divided by it, and the loss divides them by the same
+    value.
+    """
     stop_below: Annotated[float, Field(le=0.0)] = 0.0
     """Stop a completion when the exponentially weighted mean of its log-probs falls below this
-    (nats per token); 0 turns it off. The published Temporal Clue recipe has -3.0.
+    value, in nats per token. 0: never. The published recipe for Temporal Clue uses -3.0.
     """
 
 
@@ -112,37 +120,42 @@ class EnvironmentConfig(Section):
         {"tasks", "at_once", "scoring", "answer", "shots", "system"}
     )
     use: tuple[Annotated[str, PlugIn("environments")], ...] = ()
-    """Environments from outside: names that installed packages register, or FILE:CLASS for a file
-    beside the configuration (my_task:WordReversal). Those that ship need not be named.
+    """Environments from elsewhere: names that installed packages register, or FILE:CLASS for a file
+    next to the configuration, such as my_task:WordReversal. The environments of this program need
+    not be named.
     """
     tasks: tuple[Text, ...] = ()
-    """Tasks as dataset/config, e.g. chain_sum/easy or temporal_clue/tiny. Empty: the tasks of
-    questions that you bring, such as those of a file, else all tasks of the environments in `use`;
-    if `use` is empty too, the nine tasks of the starters.
+    """Tasks to train on, as dataset/config, such as chain_sum/easy or temporal_clue/tiny. Empty:
+    the tasks of questions that you bring, such as those of a file, otherwise all tasks of the
+    environments in `use`. If `use` is empty too: the nine tasks of the starters.
     """
     at_once: Count = 0
-    """So many of the tasks are asked at a time: the first of the list that do not stand at 0.9 on
-    held-out questions, which needs validation. 0: all. An asynchronous node stays with those it
-    began with.
+    """Number of tasks to train on at the same time. The node works through the list, and moves on
+    from a task when it gets 90 % of the held-out questions right (this needs `validation.every`).
+    0: all tasks at once. An asynchronous node stays with the tasks it started with.
     """
     scoring: Literal["exact", "graded"] = "exact"
-    """exact: reward 1 for a right completion, else 0. graded: with the data set's own partial
-    credit.
+    """exact: the reward is 1 for a correct completion, otherwise 0. graded: the data set's own
+    partial credit counts as well.
     """
     answer: AnswerForm = "auto"
-    """Where a completion gives its answer; the prompt says so. auto: as the environment has it,
-    mostly whole. whole: nothing but the answer. The others leave room for more, which is trained on
-    unpaid: first_line, tags (<answer>), boxed (\\boxed{}), hashes (behind ####), last_number, and
-    anywhere, where the task's verifier looks for the answer in all of the text. Thinking (<think>)
-    is no part of an answer, except with whole and first_line, where it makes the answer wrong.
+    """Where in a completion the answer is; the prompt tells the model. auto: what the environment
+    prefers, which is whole for most. whole: the completion is the answer and nothing else. The
+    other forms allow text around the answer, such as reasoning. That text is trained on, but it
+    earns no reward by itself: first_line, tags (<answer>), boxed (\\boxed{}), hashes (after ####),
+    last_number, and anywhere, where the task's verifier looks for the answer in the whole text.
+    Thinking (<think>) is not part of an answer, except with whole and first_line, where it makes
+    the answer wrong.
     """
     shots: Count = 0
-    """Questions of the same task that stand with their answers before each question; never held-out
-    ones. 0: as many as the task has by itself.
+    """Number of few-shot examples: questions of the same task, with their answers, that come before
+    each question. Held-out questions are never used for this. 0: as many as the task has by itself.
     """
     system: Text = ""
-    """What the model is told before every prompt: the system turn of a chat template; for a model
-    without one, a paragraph.
+    """What the model is told before every prompt: the system turn of a chat template or, for a
+    model without a template, a paragraph of its own.
     """
     time_limit: Annotated[float, Field(gt=0.0), Grants("more time for a scorer")] = 5.0
-    """Seconds that scoring one group may take. Then it is stopped and the group is skipped."""
+    """Seconds that scoring one group may take. After that scoring is stopped, and the group is
+    skipped.
+    """

@@ -66,7 +66,7 @@ def warning(kind: type[BaseModel], file: Path, refused: Mapping[str, Any]) -> st
     more = f" and {len(refused) - SHOWN} more" if len(refused) > SHOWN else ""
     flags = " ".join(as_flag(options(kind)[key], refused[key]) for key in named)
     return (
-        f"{printable(str(file))} may not set {', '.join(named)}{more}, and they are left out: a "
+        f"{printable(str(file))} cannot set {', '.join(named)}{more}, and they are ignored: a "
         f"home may be a stranger's; if they are yours, start with {flags}"
     )
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from swarm_node.common.errors import printable
-from swarm_node.settings.sections import Alias, Alone
+from swarm_node.settings.sections import Alias, Alone, Earlier, Section
 
 # Least similarity by difflib, from 0 to 1: of whole names
 SURE, CLOSE, CLOSE_IF_SHORT = 0.85, 0.7, 0.66
@@ -43,10 +43,15 @@ class Option:
         """The flag of its key first, then its aliases. A switch has a second form of each:
         `negated`.
         """
-        aliases = (
-            each for mark in self.about.metadata if isinstance(mark, Alias) for each in mark.aliases
-        )
+        marks = [mark for mark in self.about.metadata if isinstance(mark, Alias)]
+        aliases = [flag for mark in marks if not isinstance(mark, Earlier) for flag in mark.aliases]
         return [f"--{self.key}".replace("_", "-"), *aliases]
+
+    @property
+    def earlier_flags(self) -> list[str]:
+        """Flags of earlier versions, which stay valid."""
+        marks = [mark for mark in self.about.metadata if isinstance(mark, Earlier)]
+        return [flag for mark in marks for flag in mark.aliases]
 
     @property
     def is_switch(self) -> bool:
@@ -75,6 +80,24 @@ def options(kind: type[BaseModel], prefix: str = "") -> Mapping[str, Option]:
             found |= options(about.annotation, f"{prefix}{name}.")
         else:
             found[prefix + name] = Option(prefix + name, about)
+    return found
+
+
+def by_present_names(kind: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by key, where a section may be called as in an earlier version: {"card.code": "x"} is
+    {"manifest.code": "x"}. A value by the present name wins.
+    """
+    renamed = dict[str, str](getattr(kind, "renamed", {}))
+    for name, about in kind.model_fields.items():
+        if isinstance(about.annotation, type) and issubclass(about.annotation, Section):
+            renamed |= dict.fromkeys(about.annotation.earlier, name)
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        first, dot, rest = key.partition(".")
+        if first in renamed and first not in kind.model_fields:
+            found.setdefault(f"{renamed[first]}{dot}{rest}", value)
+        else:
+            found[key] = value
     return found
 
 

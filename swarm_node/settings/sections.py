@@ -3,6 +3,7 @@ command line.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, get_args, get_origin
@@ -99,6 +100,12 @@ class Alias:
         self.aliases = flags
 
 
+class Earlier(Alias):
+    """Gives an option a flag that it had in an earlier version. It stays valid, and no page of help
+    names it.
+    """
+
+
 @dataclass(frozen=True)
 class Alone:
     """Marks an option whose flag may stand without a value, and says which value it has then."""
@@ -116,6 +123,10 @@ class Section(BaseModel):
 
     # Configurations that get it, where an extension registers it
     serves: ClassVar[tuple[type["Section"], ...]] = ()
+    # Names of earlier versions, which stay valid in files, variables and scripts: of the section,
+    # and of options in it by their present names
+    earlier: ClassVar[tuple[str, ...]] = ()
+    renamed: ClassVar[Mapping[str, str]] = {}
     # The list of those of its own options that a home may set, which `join` writes there
     from_home: ClassVar[frozenset[str]] = frozenset()
 

@@ -235,7 +235,7 @@ def observe(telemetry: Telemetry, folder: Path, config: Section) -> int:
             raise
         except Exception as error:
             raise UserError(
-                f"observer {name} cannot begin: {type(error).__name__}: {error}; mend it, or "
+                f"observer {name} cannot begin: {type(error).__name__}: {error}; fix it, or "
                 "remove its package"
             ) from error
         if observer is not None:
@@ -271,8 +271,8 @@ class Guarded:
                 self._warned = True
                 self._warn(
                     f"{self._name} cannot write ({reason_of(error)}); make room there: "
-                    "the run goes on without some figures"
+                    "the run continues without some figures"
                 )
         except Exception as error:  # noqa: BLE001  whatever somebody's observer may raise
             self._failed = True
-            self._warn(f"{self._name} failed and is left out: {type(error).__name__}: {error}")
+            self._warn(f"{self._name} failed and is turned off: {type(error).__name__}: {error}")

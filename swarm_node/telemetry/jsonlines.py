@@ -112,7 +112,7 @@ class JsonLines:
                 self._warned = True
                 self._warn(
                     f"cannot write {self._path}: {reason_of(error)}; make room there: "
-                    "the run goes on without some of its events"
+                    "the run continues without some of its events"
                 )
 
     def close(self) -> None:

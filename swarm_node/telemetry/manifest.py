@@ -19,6 +19,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from swarm_node.common import memory
+from swarm_node.common.cards import cards
 from swarm_node.common.children import OF_THE_USER, clean_environment, usable_cores
 from swarm_node.common.errors import reason_of
 from swarm_node.common.files import write_json
@@ -114,14 +115,7 @@ def _gpu_names() -> list[str]:
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         return [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
-    names = []
-    for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
-        try:
-            lines = path.read_text().splitlines()
-        except OSError:
-            continue
-        names += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
-    return names
+    return [card.name for card in cards()]
 
 
 def _output(command: Sequence[str]) -> str | None:
@@ -149,6 +143,6 @@ def keep_records(telemetry: Telemetry, home: Path, config: NodeConfig) -> None:
     except OSError as error:
         telemetry.emit(
             Warned(
-                f"{home} cannot be written: {reason_of(error)}; training goes on, make room there"
+                f"{home} cannot be written: {reason_of(error)}; training continues, make room there"
             )
         )

@@ -177,7 +177,9 @@ class LiveNode:
             case RunStarted(title=title, folder=folder, facts=facts, rounds=rounds):
                 self._title = title
                 self._checkpoint = (
-                    f"after {rounds} rounds: it goes on from there" if rounds else self._checkpoint
+                    f"after {rounds} rounds: it continues from there"
+                    if rounds
+                    else self._checkpoint
                 )
                 self._facts = [folder, *(f"{key} {value}" for key, value in facts.items() if value)]
             case RoundDone(report=report):

@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from swarm_node.policy.hardware import exact_device
 from swarm_node.rollouts.groups import all_equal
 
 LossType = Literal["grpo", "dapo", "dr_grpo"]
@@ -233,7 +234,8 @@ class Mismatch:
         """Adds more tokens, by their log-probs [T]. In float64, since the terms of K3 nearly
         cancel.
         """
-        difference = trained.double() - generated.double()
+        exact = exact_device(trained.device)
+        difference = trained.to(exact).double() - generated.to(exact).double()
         if not len(difference):
             return self
         found = Mismatch(

@@ -16,7 +16,7 @@ from tests.commands import ended, ended_well
 HOME = Path(__file__).parents[1] / "data" / "home"
 TRL = """
 from swarm_node import UserError
-from swarm_node.extensions.trl.guest import Swarm
+from swarm_node.integrations.trl.guest import Swarm
 try:
     Swarm()
 except UserError as error:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from swarm_node.extensions.vllm.generator import VllmGenerator
-from swarm_node.extensions.vllm.settings import VllmConfig
+from swarm_node.generation.vllm.generator import VllmGenerator
+from swarm_node.generation.vllm.settings import VllmConfig
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from protocol.messages import PeerId
-from swarm_node.extensions.fp8 import kernels
-from swarm_node.extensions.fp8.quantise import quantise
 from swarm_node.generation.generator import BatchGenerator
+from swarm_node.policy.fp8 import kernels
+from swarm_node.policy.fp8.quantise import quantise
 from swarm_node.policy.loading import load_policy
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup
 from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig

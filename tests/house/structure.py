@@ -4,7 +4,8 @@ A file depends on a module of the tree if it imports it, anywhere in the file, o
 string that is the module's dotted path, alone or followed by a colon, as in
 "swarm_node.node.loop:Loop".
 
-What ships is `protocol` and `swarm_node`. The core is what ships without `swarm_node/extensions`.
+What ships is `protocol` and `swarm_node`. A node is what ships without the rooms in BESIDE: who
+starts a node, shows it, simulates many or puts one into another program.
 """
 
 import ast
@@ -15,7 +16,18 @@ from pathlib import Path
 
 TOPS = ("protocol", "swarm_node", "lab", "tests")
 SHIPPED = ("protocol", "swarm_node")
-EXTENSIONS = "swarm_node.extensions"
+BESIDE = (
+    "__main__",
+    "api",
+    "commands",
+    "contribute",
+    "extensions",
+    "hub",
+    "integrations",
+    "page",
+    "simulation",
+    "swarm",
+)
 
 
 @dataclass
@@ -38,8 +50,8 @@ class Tree:
         return {name for name in self.files if name.split(".")[0] in SHIPPED}
 
     @cached_property
-    def core(self) -> set[str]:
-        return {name for name in self.shipped if not inside(name, EXTENSIONS)}
+    def node(self) -> set[str]:
+        return {name for name in self.shipped if name != "swarm_node" and not beside(name)}
 
     @cached_property
     def depends(self) -> dict[str, set[str]]:
@@ -58,6 +70,11 @@ class Tree:
 def inside(name: str, package: str) -> bool:
     """Whether a module is this package or in it."""
     return f"{name}.".startswith(f"{package}.")
+
+
+def beside(name: str) -> bool:
+    """Whether a module is in a room that a node does without."""
+    return any(inside(name, f"swarm_node.{room}") for room in BESIDE)
 
 
 def dotted_names(nodes: Iterator[ast.AST], package: str, known: set[str]) -> Iterator[str]:
@@ -112,12 +129,10 @@ def reached_from(start: str, tree: Tree) -> set[str]:
 
 
 def forbidden(tree: Tree) -> list[str]:
-    """Dependencies that may not be: of what ships on lab or tests, and of the core on
-    extensions.
+    """Dependencies that may not be: of what ships on lab or tests, and of a node on what it does
+    without.
     """
     arrows = [(name, other) for name in tree.shipped for other in tree.depends[name]]
     to_lab = [(name, other) for name, other in arrows if other.split(".")[0] in ("lab", "tests")]
-    to_extensions = [
-        (name, other) for name, other in arrows if name in tree.core and inside(other, EXTENSIONS)
-    ]
-    return sorted(f"{name} -> {other}" for name, other in to_lab + to_extensions)
+    upwards = [(name, other) for name, other in arrows if name in tree.node and beside(other)]
+    return sorted(f"{name} -> {other}" for name, other in to_lab + upwards)

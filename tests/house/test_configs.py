@@ -1,4 +1,4 @@
-"""The configuration files of the repository, with the sections of all extensions."""
+"""The configuration files of the repository, with all their sections."""
 
 import tomllib
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from swarm_node.environments.reasoning_gym.catalogue import PAPER
-from swarm_node.extensions.simulation.settings import SimulationConfig
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.options import flatten
+from swarm_node.simulation.settings import SimulationConfig
 from tests.commands import resolve
 
 ROOT = Path(__file__).parents[2]

@@ -23,6 +23,9 @@ from tests.commands import python, resolve
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DOCKER = DEPLOY.parent / "docker"
+CONFIGS = DEPLOY.parent / "configs"
+# What a configuration says that needs the extra
+NEEDS_MEMORY = re.compile(r'^(optimizer = "adamw_8bit"|quantization = "nf4")', re.M)
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 # By its service's name
 COMPOSED = {name: DEPLOY / "compose" / f"{name}.yaml" for name in ("bootstrap", "node")}
@@ -231,3 +234,29 @@ def test_compose_takes_its_files() -> None:
             check=False,
         )
         assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("cuda", "extras"), [(False, "gym,libp2p"), (True, "gym,libp2p,memory")])
+def test_the_image_for_cards_has_what_the_configurations_for_cards_need(
+    cuda, extras, tmp_path
+) -> None:
+    """AdamW in 8 bits and bases in 4 bits are in the extra memory. Runs the lines that choose the
+    extras, with a torch that has or has no CUDA.
+    """
+    text = (DOCKER.parent / "Dockerfile").read_text().replace("\\\n", "")
+    chosen = re.search(r'extras=.*?pip install --no-compile "[^"]*"', text)
+    assert chosen, "the image installs no extras"
+    for name, script in {"python": f"exit {int(not cuda)}", "pip": 'echo "$@"'}.items():
+        file = tmp_path / name
+        file.write_text(f"#!/bin/sh\n{script}\n")
+        file.chmod(0o700)
+    said = subprocess.run(
+        ["sh", "-c", chosen[0]],
+        env={"PATH": f"{tmp_path}:/bin:/usr/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert said.split()[-1] == f".[{extras}]"
+    needing = [path for path in CONFIGS.glob("*.toml") if NEEDS_MEMORY.search(path.read_text())]
+    assert needing, "no configuration needs the extra, so that this test would say nothing"

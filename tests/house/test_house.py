@@ -23,7 +23,7 @@ def test_no_files_depend_on_each_other_in_a_circle(tree: structure.Tree) -> None
     assert structure.circles(tree) == set()
 
 
-def test_what_ships_needs_neither_lab_nor_tests_and_the_core_names_no_extension(
+def test_what_ships_needs_neither_lab_nor_tests_and_a_node_names_nothing_beside_it(
     tree: structure.Tree,
 ) -> None:
     assert structure.forbidden(tree) == []
@@ -73,12 +73,12 @@ TINY = {
     "swarm_node/common/__init__.py": "",
     "swarm_node/common/files.py": "def write() -> None: ...\n",
     "swarm_node/node/loop.py": "from swarm_node.common.files import write\n",
-    "swarm_node/extensions/page/app.py": "from swarm_node.common import files\n",
+    "swarm_node/page/app.py": "from swarm_node.common import files\n",
     "lab/benchmarks/step.py": "import swarm_node.node.loop\n",
     "tests/waiting.py": "",
 }
 FILES = "swarm_node/common/files.py"
-PAGE = "swarm_node/extensions/page/app.py"
+PAGE = "swarm_node/page/app.py"
 
 
 @pytest.fixture
@@ -112,17 +112,17 @@ def test_a_circle_is_seen(tiny: Path, text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "import swarm_node.extensions.page.app",
-        "from ..extensions.page import app",
-        "def late():\n    from swarm_node.extensions.page.app import Page",
-        "if TYPE_CHECKING:\n    from swarm_node.extensions.page import app",
-        'PAGE = "swarm_node.extensions.page.app:Page"',
-        'words = [sys.executable, "-m", "swarm_node.extensions.page.app"]',
+        "import swarm_node.page.app",
+        "from ..page import app",
+        "def late():\n    from swarm_node.page.app import Page",
+        "if TYPE_CHECKING:\n    from swarm_node.page import app",
+        'PAGE = "swarm_node.page.app:Page"',
+        'words = [sys.executable, "-m", "swarm_node.page.app"]',
     ],
 )
-def test_an_extension_that_the_core_names_is_seen(tiny: Path, text: str) -> None:
+def test_a_page_that_a_node_names_is_seen(tiny: Path, text: str) -> None:
     plant(tiny, text)
-    arrow = "swarm_node.common.files -> swarm_node.extensions.page.app"
+    arrow = "swarm_node.common.files -> swarm_node.page.app"
     assert structure.forbidden(structure.Tree(tiny)) == [arrow]
 
 

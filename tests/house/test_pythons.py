@@ -26,7 +26,7 @@ EXEMPT = {
     ("docker/check_public_swarm.py", "[sys.executable, '-c', ASKED, query]"): (
         "a check of developers, which runs in a checkout"
     ),
-    ("swarm_node/extensions/hub/card.py", "'transformers', 'peft', 'python')"): (
+    ("swarm_node/hub/card.py", "'transformers', 'peft', 'python')"): (
         "names of what a card says the versions of"
     ),
     ("docker/lock.py", "(python, machine)"): "the version of a Python, for the name of a lock",

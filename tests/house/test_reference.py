@@ -11,19 +11,20 @@ from typing import Any
 import pytest
 
 from protocol.card import Refusal as CardRefusal
+from protocol.card import told
 from protocol.member import Refusal as ProofRefusal
 from protocol.messages import Reason
 from swarm_node.commands import cli
 from swarm_node.commands.doctor import verdict
-from swarm_node.commands.table import entries, group, load
+from swarm_node.commands.table import COMMANDS, group, load
 from swarm_node.common.errors import Finding, Level, UserError
-from swarm_node.extensions.simulation.folder import PATTERNS
 from swarm_node.network.exchange.knowledge import PeerView
 from swarm_node.network.process.runner import BootstrapNode
 from swarm_node.network.process.service import REACHABILITY
 from swarm_node.settings import with_sections
 from swarm_node.settings.command_line import find_flag, flags_of, from_command_line
 from swarm_node.settings.options import describe
+from swarm_node.simulation.folder import PATTERNS
 from tests.house.messages import messages
 from tests.pages import REFERENCE, rows, script
 
@@ -54,7 +55,7 @@ def test_each_message_of_the_code_is_one_line() -> None:
 def test_each_flag_that_a_message_names_exists() -> None:
     known = [
         flags_of(with_sections(kind))
-        for entry in entries().values()
+        for entry in COMMANDS.values()
         if (kind := load(entry).options)
     ]
     named = {flag.rstrip(".") for text in messages() for flag in FLAG.findall(text)}
@@ -71,19 +72,19 @@ def test_each_command_that_a_message_names_exists() -> None:
     for first, member in named:
         if group(first) and not member:  # "swarm-node home …": which one is known when it runs
             continue
-        assert (f"{first} {member}" if group(first) else first) in entries(), (first, member)
+        assert (f"{first} {member}" if group(first) else first) in COMMANDS, (first, member)
 
 
 REFUSED = [
     ("Groups of others that are refused", Reason),
-    ("Cards that are refused", CardRefusal),
+    ("Manifests that are refused", CardRefusal),
     ("Proofs of membership that are refused", ProofRefusal),
 ]
 
 
 @pytest.mark.parametrize(("heading", "reasons"), REFUSED)
 def test_each_reason_to_refuse_is_explained(heading: str, reasons: type[StrEnum]) -> None:
-    assert list(rows("status.md", heading)) == [str(reason) for reason in reasons]
+    assert list(rows("status.md", heading)) == [told(reason) for reason in reasons]
 
 
 def takes(flags: Any, flag: str) -> bool:
@@ -178,7 +179,7 @@ def codes(text: str) -> set[int]:
 
 def test_commands_end_with_the_codes_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     every, own = rows("exit_codes.md", "Of every command"), rows("exit_codes.md", "Of each command")
-    assert own.keys() == entries().keys()
+    assert own.keys() == COMMANDS.keys()
     raised = {
         UserError("no"): 2,
         OSError(28, "full"): 75,

@@ -133,7 +133,7 @@ def test_the_wheel_holds_the_packages_with_their_data_and_what_a_user_reads(buil
     scripts = {name for name in held if ".data/scripts/" in name}
     assert sorted(Path(name).name for name in scripts) == ["swarm-node", "textswarm"]
     assert {name for name in held - shared - scripts if ".dist-info/" not in name} == packages
-    assert "temporal_clue = swarm_node.extensions.temporal_clue" in entry_points
+    assert "temporal_clue = swarm_node.environments.temporal_clue" in entry_points
     assert licence
 
 

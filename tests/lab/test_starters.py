@@ -18,7 +18,7 @@ from lab.starters.make import Shape as ModelShape
 from lab.starters.measuring import measure
 from lab.starters.teaching import Schedule, right_answers, teach
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.temporal_clue import text
+from swarm_node.environments.temporal_clue import text
 from swarm_node.policy.loading import load_policy
 from swarm_node.settings import ModelConfig
 from swarm_node.starters import STARTERS, folder

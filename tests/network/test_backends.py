@@ -8,10 +8,10 @@ from contextlib import suppress
 import pytest
 
 from protocol.identity import Identity
-from swarm_node.extensions.libp2p.backend import Libp2pBackend
 from swarm_node.network.backend import Backend, CallFailed, Failure, Stream
 from swarm_node.network.transport import streams
 from swarm_node.network.transport.hivemind_backend import HivemindBackend
+from swarm_node.network.transport.libp2p.backend import Libp2pBackend
 from tests.network.hosts import (
     ECHO,
     LIMIT,

@@ -11,7 +11,7 @@ import pytest
 from protocol import wire
 from protocol.addressing import question_seed
 from protocol.admission import AdmissionRules, review
-from protocol.card import Card, Refusal, narrowed
+from protocol.card import Card, Refusal, narrowed, told
 from protocol.messages import Reason, Round
 from swarm_node.network.actions import Cards
 from swarm_node.network.backend import Caller, Handler
@@ -70,7 +70,7 @@ def test_a_rotation_of_all_keys_walks_to_all_without_a_restart_beside_a_forger(
             if newest == 2:  # the forged card claims to follow card 2
                 until(
                     lambda: any(
-                        "card refused" in name
+                        "manifest refused" in name
                         for each in (a, b, c)
                         for name in each.view()["counters"]
                     )
@@ -103,8 +103,8 @@ def test_each_hostile_reply_is_refused_with_its_reason_and_charged() -> None:
         exchange.answer(Caller(peer, address(1)), wire.CARD, b"", 0.0)
         (call,) = exchange.go_by(CHAIN[:2], 1.0)
         assert exchange.replied(call.token, wire.encode_cards(HOSTILE[kind]()[2:]), 2.0) == []
-        assert exchange.counters()[f"card refused: {kind}"] == 1
-        assert exchange.peers(2.0)[0].faults == {f"card refused: {kind}": 1}
+        assert exchange.counters()[f"manifest refused: {told(kind)}"] == 1
+        assert exchange.peers(2.0)[0].faults == {f"manifest refused: {told(kind)}": 1}
 
 
 def test_a_node_asks_whoever_has_a_higher_number_and_refuses_other_networks() -> None:

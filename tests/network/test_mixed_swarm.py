@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from lab.studies.guests import reports, trained_on
-from swarm_node.commands.home import load_identity
 from swarm_node.environments.reasoning_gym.catalogue import VERSION
+from swarm_node.home.folder import load_identity
 from tests import earlier
 from tests.commands import started
 from tests.earlier import DATA, SHORT, Earlier
@@ -139,7 +139,7 @@ def test_the_earlier_node_runs_the_code_and_the_plug_ins_of_its_commit(
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True)
     *files, plugged = json.loads(done.stdout)
     assert all(Path(file).is_relative_to(before.python.parents[2] / "code") for file in files)
-    assert len(plugged) == 8 and "swarm_node.extensions.basics.environment:KIND" in plugged
+    assert len(plugged) == 8 and "swarm_node.environments.basics.environment:KIND" in plugged
 
 
 def test_nodes_of_both_versions_train_on_each_other_s_groups_of_a_plug_in(

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lab.studies.guests import address, reports
-from swarm_node.commands.home import load_identity
+from swarm_node.home.folder import load_identity
 from swarm_node.network.process import control
 from tests.commands import ENDS_SECONDS, command, ended, started
 from tests.network.members import black_hole
@@ -170,4 +170,6 @@ def test_doctor_without_any_route_says_what_hinders_the_exchange(tmp_path: Path)
         "unreachable" in result.stdout
         and "alone  peers: none of those known answers" in result.stdout
     )
-    assert result.stdout.strip().splitlines()[-1].startswith("this node can train, but not share")
+    assert (
+        result.stdout.strip().splitlines()[-1].startswith("this node can train, but cannot share")
+    )

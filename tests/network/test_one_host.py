@@ -15,10 +15,10 @@ from libp2p.stream_muxer.yamux.yamux import Yamux
 
 from protocol.identity import Identity
 from swarm_node.common.errors import UserError
-from swarm_node.extensions.libp2p.backend import Libp2pBackend, TrioStream
 from swarm_node.network.backend import CallFailed, Failure
 from swarm_node.network.transport import backends, hivemind_backend
 from swarm_node.network.transport.hivemind_backend import HivemindBackend
+from swarm_node.network.transport.libp2p.backend import Libp2pBackend, TrioStream
 from swarm_node.settings import NetworkConfig
 from tests.network.hosts import (
     ECHO,

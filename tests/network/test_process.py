@@ -18,7 +18,7 @@ import pytest
 
 from protocol import codec, limits, wire
 from protocol.identity import Identity
-from swarm_node.commands.home import load_or_create
+from swarm_node.home.folder import load_or_create
 from swarm_node.network.backend import Caller, Handler
 from swarm_node.network.process.keeper import load_memory
 from swarm_node.network.process.runner import DIAL_SECONDS
@@ -79,7 +79,7 @@ def test_what_dies_comes_back_and_sharing_goes_on(tmp_path: Path) -> None:
         )
         assert a.addresses() == before and a.view()["processes"] == 2
         assert not psutil.pid_exists(daemon.pid)
-        assert any("training goes on" in line for line in a.said)
+        assert any("training continues" in line for line in a.said)
         # Its own earlier announcements are no twin's
         assert not any("another node speaks" in line for line in a.said)
 

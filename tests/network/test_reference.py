@@ -35,7 +35,7 @@ ARGUMENTS = (
 # page, of one that a program started, and of a swarm with a card.
 ONLY_SOMETIMES = {
     "access.toml", "options.toml", "paused", "events.1.jsonl", "generator.log", "vllm",
-    "rollouts.old.jsonl", "page.token", "validate", "output.log", "swarm.card", "trackio",
+    "rollouts.old.jsonl", "page.token", "validate", "output.log", "swarm.manifest", "trackio",
 }  # fmt: skip
 
 

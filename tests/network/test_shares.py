@@ -11,9 +11,9 @@ import pytest
 
 from lab.benchmarks.internet.namespaces import Internet, Namespace, reason
 from lab.benchmarks.internet.remote import Remote, RemoteFailed
-from swarm_node.extensions.libp2p import backend as libp2p_backend
 from swarm_node.network import parties
 from swarm_node.network.backend import Backend, CallFailed, Stream
+from swarm_node.network.transport.libp2p import backend as libp2p_backend
 from swarm_node.network.transport.streams import ask
 from tests.network.hosts import ECHO, LIMIT, SOON, raw_stream, started
 from tests.waiting import PATIENCE, until, until_awaited

@@ -45,6 +45,6 @@ async def test_bootstrap_nodes_that_do_not_reply_are_named(monkeypatch: pytest.M
 
     living = asyncio.create_task(lonely.live())
     text = await warnings.get()
-    assert f"none of --peers answers ({DEAD}: " in text and "is the address right" in text
+    assert f"none of --peers answers ({DEAD}: " in text and "that the address is right" in text
     living.cancel()
     await asyncio.gather(living, return_exceptions=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from protocol.identity import Identity
-from swarm_node.commands.home import load_or_create
 from swarm_node.common.errors import UserError
+from swarm_node.home.folder import load_or_create
 
 
 def test_the_first_start_makes_an_identity_and_the_next_finds_it(tmp_path: Path) -> None:

@@ -23,10 +23,10 @@ from protocol import card as cards
 from protocol.card import Card, Refusal, digest, network_of
 from protocol.identity import Identity
 from protocol.member import judge
+from swarm_node.environments.basics.source import version as basics_version
 from swarm_node.environments.reasoning_gym.catalogue import VERSION
-from swarm_node.extensions.basics.source import version as basics_version
-from swarm_node.extensions.invite.code import decode
-from swarm_node.network.process.keeper import load_cards
+from swarm_node.network.process.keeper import CARDS_FILE, load_cards
+from swarm_node.swarm.code import decode
 from tests import preloaded
 from tests.commands import ENDS_SECONDS, ended
 from tests.earlier import DATA, SHORT
@@ -257,11 +257,11 @@ def test_a_card_of_it_is_shown_and_followed_by_a_new_one_and_both_let_a_node_in(
         assert "round 0 " in done.stdout
         # A card of an earlier version of the questions: one line says which
         asked = {(task.environment, task.version) for task in signed.card.tasks}
-        told = [line for line in done.stdout.splitlines() if "the card asks" in line]
+        told = [line for line in done.stdout.splitlines() if "the manifest asks for" in line]
         assert len(told) == len(asked - PRESENT), done.stdout
         for (environment, version), line in zip(sorted(asked - PRESENT), told, strict=True):
-            assert f"asks {environment} of version {version}," in line
-        chain, last = load_cards(signers / "home" / "swarm.card")
+            assert f"asks for version {version} of {environment}," in line
+        chain, last = load_cards(signers / "home" / CARDS_FILE)
         assert chain[0] == bytes_before.rstrip(b"\n") and isinstance(last, Card)
         assert last.number == 2
 

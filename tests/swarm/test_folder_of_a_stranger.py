@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from swarm_node.commands.table import entries
-from swarm_node.extensions.vllm.server import NoServer, VllmServer
+from swarm_node.commands import table
+from swarm_node.generation.vllm.server import NoServer, VllmServer
 from tests.commands import ENDS_SECONDS
 
 PROGRAM = Path(sys.executable).with_name("swarm-node")
@@ -148,7 +148,7 @@ def test_a_python_without_the_flag_runs_them(folder: Path) -> None:
 
 
 def test_every_command_is_tried() -> None:
-    assert {name.partition(" of ")[0] for name in COMMANDS} == set(entries())
+    assert {name.partition(" of ")[0] for name in COMMANDS} == {*table.COMMANDS}
 
 
 @pytest.mark.slow

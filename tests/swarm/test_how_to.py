@@ -46,7 +46,7 @@ def test_the_commands_of_a_page_run_one_after_the_other(page: str, tmp_path: Pat
         ended_well(*arguments, *few.get(arguments[0], []), *alone, cwd=tmp_path)
 
 
-@pytest.mark.long  # tests/extensions/hub runs, exports and pushes as well
+@pytest.mark.long  # tests/core/hub runs, exports and pushes as well
 def test_a_model_leaves_the_home_as_the_page_says(tmp_path: Path) -> None:
     with hub_on_loopback() as hub:
         known = {

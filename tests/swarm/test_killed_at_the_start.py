@@ -16,10 +16,9 @@ from protocol.identity import Identity
 from swarm_node.common import children
 from swarm_node.common.children import STARTS, ChildKilled
 from swarm_node.common.errors import TemporaryError, UserError, exit_code
+from swarm_node.environments.dataset import elsewhere
 from swarm_node.environments.plugged import PluggedKind
-from swarm_node.extensions.dataset import elsewhere
-from swarm_node.extensions.simulation.engines.real_nodes import Process
-from swarm_node.extensions.vllm.server import NoServer, VllmServer
+from swarm_node.generation.vllm.server import NoServer, VllmServer
 from swarm_node.network.process import service
 from swarm_node.network.process.messages import Memory
 from swarm_node.network.process.service import NetworkService, SampledTasks
@@ -27,6 +26,7 @@ from swarm_node.network.transport import p2pd
 from swarm_node.network.transport.backends import HostOptions
 from swarm_node.scoring.client import ScoringClient, ScoringKilled
 from swarm_node.settings import NetworkConfig
+from swarm_node.simulation.engines.real_nodes import Process
 from tests.commands import python
 from tests.waiting import until
 

@@ -18,17 +18,17 @@ from pydantic import BaseModel
 from lab.benchmarks.served import api_on_loopback
 from swarm_node.common.errors import UserError
 from swarm_node.common.redaction import hidden
-from swarm_node.extensions.hub.push import upload
-from swarm_node.extensions.simulation.arms import Cell, parse_arm
-from swarm_node.extensions.simulation.engines.real_nodes import as_toml
-from swarm_node.extensions.simulation.settings import SimulationConfig
-from swarm_node.extensions.simulation.worker_messages import read_order, write_order
-from swarm_node.extensions.vllm.settings import VllmConfig
+from swarm_node.generation.vllm.settings import VllmConfig
+from swarm_node.hub.push import upload
 from swarm_node.node.generator import GENERATOR, Order, settings_for
 from swarm_node.settings import LearningConfig, NodeConfig, section_of, with_sections
 from swarm_node.settings.command_line import all_kinds
 from swarm_node.settings.options import flatten
 from swarm_node.settings.secret import Secret
+from swarm_node.simulation.arms import Cell, parse_arm
+from swarm_node.simulation.engines.real_nodes import as_toml
+from swarm_node.simulation.settings import SimulationConfig
+from swarm_node.simulation.worker_messages import read_order, write_order
 from swarm_node.telemetry.manifest import manifest
 from tests import preloaded
 from tests.commands import command, ended

@@ -67,7 +67,7 @@ class ReasoningGym(ScoredEnvironment):
     ) -> None:
         if not tasks:
             raise UnknownTaskError(
-                "no tasks: name at least one, e.g. chain_sum/easy, or leave environment.tasks out"
+                "no tasks: name at least one, e.g. chain_sum/easy, or remove environment.tasks"
             )
         for task in tasks:
             find(task, [KIND])
@@ -87,7 +87,7 @@ class ReasoningGymKind(EnvironmentKind):
 
     def why_not(self, task: str) -> str | None:
         dataset, _ = split_task(task)
-        return f"is left out: {EXCLUDED[dataset]}" if dataset in EXCLUDED else None
+        return f"is not included: {EXCLUDED[dataset]}" if dataset in EXCLUDED else None
 
     def start(self, tasks: Sequence[str], config: Asking) -> ReasoningGym:
         settings = config.environment

@@ -8,7 +8,7 @@ chain to follow.
 from collections.abc import Sequence
 
 from protocol import wire
-from protocol.card import GRACE, Card, Refusal, Signed, go_on, narrowed, network_of, read
+from protocol.card import GRACE, Card, Refusal, Signed, go_on, narrowed, network_of, read, told
 from protocol.member import BLAMED, judge
 from protocol.messages import PeerId
 from swarm_node.common.lru import Lru
@@ -102,8 +102,8 @@ class Following:
         cards = wire.decode_cards(reply)
         found = go_on(self._card, cards) if isinstance(cards, list) else Refusal.MALFORMED
         if not isinstance(cards, list) or isinstance(found, Refusal):
-            self._knowledge.counters[f"card refused: {found}"] += 1
-            self._knowledge.charge(asked.peer, POINTS, now, f"card refused: {found}")
+            self._knowledge.counters[f"manifest refused: {told(found)}"] += 1
+            self._knowledge.charge(asked.peer, POINTS, now, f"manifest refused: {told(found)}")
             return []
         if not cards or (found.number <= self._passed and now < self._again):
             return []

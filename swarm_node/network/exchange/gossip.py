@@ -18,7 +18,9 @@ from swarm_node.network.exchange.peers import BAD_REPLY_POINTS, Contact
 from swarm_node.network.exchange.view import CAPACITY, MAX_AGE, Entry, by_network
 from swarm_node.network.parties import fair_sample, full, is_public, network_of
 
-OVERTAKEN = "own number overtaken: a lost memory, or two nodes with one identity"  # counter
+OVERTAKEN = (
+    "own announcements newer than ours: lost memory, or two nodes with one identity"  # counter
+)
 
 
 class Verdict(StrEnum):
@@ -27,7 +29,7 @@ class Verdict(StrEnum):
     NEWS = "announcements received"
     KNOWN = "announcements known already"
     OLD = "announcements too old"
-    JUMP = "announcements whose number runs away"
+    JUMP = "announcements with a number far too high"
     OWN = "own announcements received"
     BANNED = "announcements of banned or blocked peers"
     # Only this is the carrier's fault: it should have checked

@@ -7,6 +7,7 @@ another swarm is left alone, and a full disk costs only what would have been rem
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,17 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from protocol.card import DAY, MAX_BYTES, MAX_CARDS, Card, Refusal, follow, network_of, swarm_of
+from protocol.card import (
+    DAY,
+    MAX_BYTES,
+    MAX_CARDS,
+    Card,
+    Refusal,
+    follow,
+    network_of,
+    swarm_of,
+    told,
+)
 from protocol.messages import PeerId
 from swarm_node.common.errors import reason_of
 from swarm_node.common.files import read_plain, write_bytes, write_json
@@ -31,7 +42,8 @@ ADDRESSES_FILE = "addresses"
 ACCESS_FILE = "access.toml"
 PEERS_FILE = "peers.json"
 EXCHANGE_FILE = "exchange.json"
-CARDS_FILE = "swarm.card"  # one a line, the oldest first
+CARDS_FILE = "swarm.manifest"  # one a line, the oldest first
+EARLIER_CARDS_FILE = "swarm.card"  # as homes of 0.1 have it
 PROOF_FILE = "member.proof"  # proves that this node is a member of a private swarm
 MAX_LISTS_BYTES = 8 * 1024 * 1024  # the lists go to the network process in one frame
 MAX_FILE_BYTES = 4 * 1024 * 1024  # of peers.json and of exchange.json
@@ -101,6 +113,14 @@ def _names(address: str, peer: str) -> bool:
         return False
 
 
+def cards_file(home: Path) -> Path:
+    """The file with the cards of a home. In a home of an earlier version it keeps its name, so that
+    the node still follows its swarm, also after a return to that version.
+    """
+    present, earlier = home / CARDS_FILE, home / EARLIER_CARDS_FILE
+    return earlier if os.path.lexists(earlier) and not os.path.lexists(present) else present
+
+
 def load_cards(file: Path) -> tuple[tuple[bytes, ...], Card | Refusal | None]:
     """The chain in a file, and its newest card, perhaps expired, or why the chain does not hold.
     None: no file.
@@ -161,8 +181,7 @@ class Keeper:
             today,
         )
         self._seen: tuple[float, ...] = ()
-        # The file, and the number of the card that counts
-        self._cards, self._number = home / CARDS_FILE, 0
+        self._number = 0  # of the card that counts
         self._lists_seen: tuple[int, int] | None = None  # when they were written, and their size
         self._unsaved = False  # whether the last attempt to save failed
 
@@ -170,12 +189,14 @@ class Keeper:
         """Cards that a peer passed on: kept if they go on from those of this home."""
         found: Card | Refusal | str
         try:
-            found = keep_cards(self._cards, (*load_cards(self._cards)[0], *cards), self._today())
+            file = cards_file(self._home)
+            found = keep_cards(file, (*load_cards(file)[0], *cards), self._today())
         except OSError as error:
             found = error.strerror or "disk"
         if not isinstance(found, Card):
             self._say(
-                f"network: a newer card of a peer is not kept: {found}; the one before goes on",
+                f"network: a newer manifest of a peer was not kept ({told(found)}); this node "
+                "continues with the one before",
                 False,
             )
         self._look_at_cards()
@@ -186,9 +207,9 @@ class Keeper:
         """
         with suppress(OSError):
             proof, today, before = load_proof(self._home), self._today(), self._seen
-            status = self._cards.stat()
+            status = (file := cards_file(self._home)).stat()
             self._seen = status.st_mtime_ns, status.st_size, hash(proof), today // DAY
-            chain, card = load_cards(self._cards) if self._seen != before else ((), None)
+            chain, card = load_cards(file) if self._seen != before else ((), None)
             if (
                 not isinstance(card, Card)
                 or swarm_of(card) != self._swarm
@@ -198,7 +219,9 @@ class Keeper:
             self._go_by(Cards(chain, proof, today))
             if card.number > self._number:
                 self._number = card.number
-                self._say(f"network: card {card.number} of {card.name} counts from now on", False)
+                self._say(
+                    f"network: manifest {card.number} of {card.name} is in force from now on", False
+                )
 
     def look(self) -> None:
         """Takes up changes of cards and lists: a restart for them would lose minutes of training
@@ -213,7 +236,7 @@ class Keeper:
             self._lists_seen = None
             if before is not None:
                 self._allow(Access())
-                self._say(f"network: {ACCESS_FILE} is gone: nobody is blocked", False)
+                self._say(f"network: {ACCESS_FILE} was removed: nobody is blocked", False)
             return
         self._lists_seen = status.st_mtime_ns, status.st_size
         if self._lists_seen == before:
@@ -223,7 +246,7 @@ class Keeper:
                 raise ValueError(f"larger than {MAX_LISTS_BYTES} bytes")
             self._allow(parse(read_plain(path, MAX_LISTS_BYTES).decode()))
         except (OSError, ValueError) as error:
-            self._say(f"network: {path}: {error}; what it said before goes on", False)
+            self._say(f"network: {path}: {error}; what it said before still counts", False)
         else:
             self._say(f"network: {ACCESS_FILE} was read", False)
 

@@ -45,8 +45,8 @@ FIRST_RESTART = 0.2
 LAST_RESTART = 30.0  # seconds
 ENTRANCE_SECONDS = 10.0  # after which the user is told that no bootstrap node answers
 LOCKED_OUT = (
-    "is one running there, is the address right, does a firewall block it? Calling goes "
-    "on meanwhile"
+    "check that a node is running there, that the address is right, and that no firewall blocks "
+    "it. Still trying"
 )
 SOUND_SECONDS = 60.0  # a backend that lived this long had no fault of its own
 
@@ -55,12 +55,14 @@ WATCH_SECONDS = 1.0
 OFTEN_OVERTAKEN = 3
 TWINS = "if that is another node, give it a --home of its own: two nodes must not share an identity"
 REACHABILITY = {  # how others can reach a node, in the order of `usefulness`, and what that means
-    "public": "others reach this node directly",
+    "public": "others can reach this node directly",
     "relayed": (
-        "behind NAT, others reach this node through a relay, and then directly if the NATs allow it"
+        "this node is behind NAT: others reach it through a relay, and then directly if the NATs "
+        "allow it"
     ),
     "local network": (
-        "nodes of the local network reach this node, those beyond it only when it calls them"
+        "computers on your local network can connect to this node; others cannot connect to it, "
+        "but it can connect to them"
     ),
     "loopback only": (
         "only this machine reaches this node; others need a network, and --network.host 0.0.0.0"
@@ -132,17 +134,22 @@ class NetworkService:
         self._bootstrap_nodes = bootstrap_nodes(given, memory.peers, identity.peer_id)
         if any(peer == identity.peer_id for peer, _ in given):
             say(
-                f"one of --peers is this node itself, {identity.peer_id}, and left out; {TWINS}",
+                f"one of --peers is this node itself, {identity.peer_id}, and is ignored; {TWINS}",
                 True,
             )
         for address, reason in never_dialled(config, config.suggested).items():
-            advice = "if you know it, give it by --peers"
-            say(f"network: {address} of the card or code is not dialled, {reason}; {advice}", False)
+            say(
+                f"network: {address} of the manifest or code is not dialled, {reason}; if you know "
+                "it, give it with --peers",
+                False,
+            )
         if lonely := one_network([address for _, address in given]):
             say(
                 (
-                    f"network: all of --peers are in {lonely}: who is there decides whom this node "
-                    "meets; name others too"
+                    f"network: all your --peers are in the network {lonely}, so whoever "
+                    "controls it "
+                    "can decide which nodes you meet: add a peer from another network if you know "
+                    "one"
                 ),
                 True,
             )

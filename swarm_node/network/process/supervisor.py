@@ -64,7 +64,7 @@ class Supervisor:
             early = 0 if loop.time() - began > SOUND_SECONDS else early + 1
             wait = jittered(backoff(early, FIRST_RESTART, LAST_RESTART), self._random)
             self._say(
-                f"network process {reason}; training goes on, another one starts in {wait:.1f} s "
+                f"network process {reason}; training continues, another one starts in {wait:.1f} s "
                 "(network.log in the home says more)",
                 True,
             )

@@ -163,7 +163,7 @@ def check_addresses(config: NetworkConfig) -> None:
     listen_addresses(config.host, config.port)
     if config.p2pd and not os.access(Path(config.p2pd).expanduser(), os.X_OK):
         raise UserError(
-            f"--network.p2pd: {config.p2pd} is no program that this user can start; correct the "
+            f"--network.p2pd: {config.p2pd} is not a program that this user can start; correct the "
             "path, or make it executable"
         )
     for flag, addresses, check in (

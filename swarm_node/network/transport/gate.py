@@ -363,7 +363,7 @@ class DialGate:
         cost = QUIC_BYTES if target.udp else TCP_BYTES
         many = len(self._window) >= WINDOW_DIALS
         return (
-            "too many in vain"
+            "too many failed attempts"
             if many or sum(it.bytes for it in self._window) + cost > WINDOW_BYTES
             else ""
         )

@@ -74,7 +74,7 @@ class Lan:
                     self._told = _local(addresses())
                     await self._zeroconf.async_update_service(self._service())
         except OSError as error:
-            say(f"no discovery on the local network: {error}; --network.no-mdns leaves it out")
+            say(f"no discovery on the local network: {error}; --network.no-mdns turns it off")
         finally:
             await self.close()
 

@@ -64,7 +64,7 @@ def parts(text: str) -> list[tuple[str, str]]:
         raise ValueError(f"address of {len(text)} characters, more than {MAX_CHARS}")
     if not text.startswith("/"):
         raise ValueError(
-            f"{text!r} is no multiaddr: it must look like /ip4/1.2.3.4/tcp/31330/p2p/12D3KooW..."
+            f"{text!r} is not a multiaddr: it must look like /ip4/1.2.3.4/tcp/31330/p2p/12D3KooW..."
         )
     words = iter(text[1:].split("/"))
     found = [(name, _value(name, words)) for name in words]

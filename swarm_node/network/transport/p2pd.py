@@ -292,7 +292,7 @@ async def _spawn(folder: Path, options: HostOptions) -> asyncio.subprocess.Proce
     except (OSError, subprocess.SubprocessError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         what = (
-            f"{binary}, named by --network.p2pd,"
+            f"{binary}, named with --network.p2pd,"
             if options.config.p2pd
             else "the network daemon p2pd"
         )

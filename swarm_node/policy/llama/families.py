@@ -10,8 +10,16 @@ from torch import nn
 
 WRAPPERS = ("base_layer", "modules_to_save")  # peft's names for a module inside another
 FAMILIES = {"LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
+MODEL_TYPES = {"llama", "qwen2", "qwen3"}  # of the same, as their config.json has it
 # Frequencies that do not depend on the sequence length
 STATIC_ROPE = {"default", "linear", "llama3", "yarn"}
+
+
+def is_known(config: Any) -> bool:
+    """Whether our decoder is made for the models of this transformers configuration. It may still
+    refuse one: see `require_known`.
+    """
+    return getattr(config, "model_type", "") in MODEL_TYPES
 
 
 def require_known(model: Any) -> None:

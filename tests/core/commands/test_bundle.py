@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from swarm_node.commands.bundle import write_bundle
-from swarm_node.commands.home import load_identity
+from swarm_node.home.folder import load_identity
 from swarm_node.settings import NodeConfig, Section
 
 

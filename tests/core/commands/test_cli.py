@@ -4,14 +4,14 @@ import json
 import os
 import re
 import subprocess
-from importlib.metadata import EntryPoint, version
+from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from swarm_node.commands import cli
 from swarm_node.commands.cli import dispatch
-from swarm_node.commands.table import entries
-from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.settings import NodeConfig, with_sections
 from swarm_node.settings.options import flatten
@@ -61,8 +61,8 @@ main()
 def test_what_answers_at_once_imports_no_torch():
     program = """
 import sys
-from swarm_node.commands.table import entries, load
-for entry in entries().values():
+from swarm_node.commands.table import COMMANDS, load
+for entry in COMMANDS.values():
     load(entry)
 print(*sorted({"torch", "transformers", "ortools"} & set(sys.modules)))
 """
@@ -137,28 +137,37 @@ def test_eval_gives_accuracy_with_an_interval_per_task():
     )
 
 
-def test_a_command_whose_extension_is_gone_is_one_line_and_no_row_of_the_list(monkeypatch, capsys):
-    gone = EntryPoint("gone", "swarm_node.extensions.no_such_extension:GONE", "swarm_node.commands")
-    monkeypatch.setattr(plugins, "registered", lambda kind: {"gone": gone})
-    entries.cache_clear()
-    with pytest.raises(UserError, match="commands: gone cannot be loaded") as caught:
-        dispatch(["gone"])
-    assert "\n" not in str(caught.value)
-    dispatch(["--help"])
-    assert "  run " in (page := capsys.readouterr().out) and "gone" not in page
-    assert not re.search(r":\n[^ ]", page), "a heading without commands"
+def test_a_place_of_code_is_no_command():
     with pytest.raises(UserError, match="unknown command 'os:system'"):
         dispatch(["os:system", "true"])
-    entries.cache_clear()
 
 
 @pytest.mark.slow
-def test_a_command_of_the_core_asks_for_no_entry_points():
+def test_a_command_is_found_and_the_list_is_shown_without_asking_for_entry_points():
     """Asking for entry points would cost every start 0.1 s."""
     program = """
 import sys
-from swarm_node.commands.table import CORE, entry_of
-assert all(map(entry_of, CORE))
+from swarm_node.commands.cli import dispatch
+from swarm_node.commands.table import COMMANDS, find
+assert all(find(name.split())[0] == name for name in COMMANDS)
+dispatch(["--help"])
 sys.exit("importlib.metadata" in sys.modules)
 """
     assert python("-c", program).returncode == 0
+
+
+def test_torch_may_grow_its_memory_of_a_card_unless_the_user_says_otherwise(monkeypatch) -> None:
+    for name in cli.ALLOCATOR:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(release="6.1.0-amd64"))
+    cli.settle_allocator()
+    assert os.environ.pop("PYTORCH_ALLOC_CONF") == "expandable_segments:True"
+    for name in cli.ALLOCATOR:
+        with monkeypatch.context() as own:
+            own.setenv(name, "max_split_size_mb:128")
+            cli.settle_allocator()
+            assert {key for key in cli.ALLOCATOR if key in os.environ} == {name}
+            assert os.environ[name] == "max_split_size_mb:128"
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(release="5.15-microsoft-standard"))
+    cli.settle_allocator()
+    assert "PYTORCH_ALLOC_CONF" not in os.environ

@@ -29,4 +29,4 @@ def test_where_nothing_was_right_one_answer_stands_beside_what_was_wanted():
     assert (
         "chain_sum/tiny" in line and "The sum" in line and "\x1b" not in line and "\n" not in line
     )
-    assert "is wanted" in line and "--shots" in line
+    assert "is expected" in line and "--shots" in line

@@ -78,7 +78,11 @@ MISTAKES = {
         "chmod 600",
     ),
     "a home that is a file": (2, "touch f; swarm-node bootstrap --home f", "f is a file"),
-    "a damaged backup": (2, "echo x >x; swarm-node home restore x --home r", "is no whole backup"),
+    "a damaged backup": (
+        2,
+        "echo x >x; swarm-node home restore x --home r",
+        "is not a whole backup",
+    ),
     "a model that is not there": (2, "swarm-node run --model.name ./gone", "does not exist"),
 }
 

@@ -8,9 +8,9 @@ import pytest
 
 from swarm_node.commands.cli import dispatch
 from swarm_node.commands.doctor import BOOTSTRAP, can_compile, verdict
-from swarm_node.commands.home import in_use, owned
 from swarm_node.commands.status import ask, peer_lines, problems, state_of, status_lines
 from swarm_node.common.errors import Finding, Level, UserError
+from swarm_node.home.folder import in_use, owned
 from swarm_node.settings.programs import PAUSE_FILE
 
 
@@ -186,7 +186,7 @@ def test_a_bootstrap_node_that_cannot_rest_says_so_and_what_stops_it(
 
 
 def test_doctor_does_not_say_that_a_bootstrap_node_trains() -> None:
-    assert verdict([BOOTSTRAP]) == (0, "this bootstrap node lets others in")
+    assert verdict([BOOTSTRAP]) == (0, "others can join through this bootstrap node")
     code, text = verdict([BOOTSTRAP, Finding("listening", Level.ALONE, "not yet")])
     assert code == 1 and "train" not in text and "marked alone" in text
     # A node that was given bootstrap nodes is none

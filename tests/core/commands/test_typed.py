@@ -16,9 +16,9 @@ COMMAND = re.compile(r"(swarm-node (?!COMMAND)[a-z][^;:,()]*|--home |chmod \d+ |
 PLAIN = {
     "commands/cli.py": {"name"},
     "commands/table.py": {"RENAMED.get(name, near)"},
-    "extensions/backup/backup.py": {"command"},
-    "extensions/card/signing.py": {"does", "name", "usage"},
-    "extensions/dataset/hub.py": {"repository"},
+    "home/backup.py": {"command"},
+    "swarm/signing.py": {"does", "name", "usage"},
+    "environments/dataset/hub.py": {"repository"},
     "policy/named.py": {"name"},
     "commands/status.py": {"command"},
 }

@@ -213,14 +213,14 @@ def test_the_token_of_a_private_index_is_not_shown(
 
 # Cuts that are no text for a person: file -> what is cut
 CUTS = {
-    "commands/asks.py": ("list(shown.items())[:NAMED]",),
+    "home/asks.py": ("list(shown.items())[:NAMED]",),
     "common/errors.py": ("_without(text, secrets)[:limit + 1]", "shown[:limit - 1]"),
-    "extensions/contribute/api.py": ("text.strip()[:64]",),
-    "extensions/dataset/compile.py": ("text[:400]",),
-    "extensions/dataset/verifiers.py": ("text[-MAX_CHARS:]",),
-    "extensions/invite/code.py": ("text[:2 * MAX_CHARS]",),
-    "extensions/simulation/engines/real_nodes.py": ("lines[-LINES:]",),  # whole lines
-    "extensions/temporal_clue/puzzle_file.py": ("text[:LONGEST]",),
+    "contribute/api.py": ("text.strip()[:64]",),
+    "environments/dataset/compile.py": ("text[:400]",),
+    "environments/dataset/verifiers.py": ("text[-MAX_CHARS:]",),
+    "swarm/code.py": ("text[:2 * MAX_CHARS]",),
+    "simulation/engines/real_nodes.py": ("lines[-LINES:]",),  # whole lines
+    "environments/temporal_clue/puzzle_file.py": ("text[:LONGEST]",),
     "generation/stops.py": ("text[:place]", "text[:place + len(stop)]"),
     "network/transport/multiaddr.py": ("text[:-len(f'/p2p/{peer}')]",),
     "node/evaluation.py": ("text[:SHOWN]", "last[:SHOWN]"),

@@ -101,10 +101,10 @@ def test_the_variables_say_which_proxy_and_the_exceptions_are_heard(
             "socks5://ann:swordfish@p:1080",
             r"SOCKS proxy \(socks5://\*\*\*@p:1080\).*httpx\[socks\]",
         ),
-        ("ftp://p:1", "is no address of a proxy"),
-        ("ann:swordfish@p:99999", "is no address of a proxy"),
-        ("http://", "is no address of a proxy"),
-        ("socks4://p:1", "is no address of a proxy"),
+        ("ftp://p:1", "is not an address of a proxy"),
+        ("ann:swordfish@p:99999", "is not an address of a proxy"),
+        ("http://", "is not an address of a proxy"),
+        ("socks4://p:1", "is not an address of a proxy"),
     ],
 )
 def test_a_proxy_that_cannot_be_used_is_one_line_with_its_variable(value: str, told: str) -> None:

@@ -142,17 +142,17 @@ def test_the_file_is_read_again_when_it_changes_and_a_mistake_in_it_changes_noth
     os.utime(path, ns=(1, 1))
     for _ in range(2):
         keeper.look()
-    assert len(said) == 2 and said[1].endswith("what it said before goes on")
+    assert len(said) == 2 and said[1].endswith("what it said before still counts")
     assert [access.block_tasks for access in found] == [{"gcd/easy"}]
     path.unlink()
     keeper.look()
-    assert said[2:] == ["network: access.toml is gone: nobody is blocked"]
+    assert said[2:] == ["network: access.toml was removed: nobody is blocked"]
     assert found[1:] == [Access()]
 
 
 @pytest.mark.parametrize("range_", ["0.0.0.0/0", "8.8.8.0/24", "::/0", "10.0.0.0/7"])
 def test_a_public_network_is_not_private_because_a_file_says_so(range_: str) -> None:
-    with pytest.raises(ValueError, match="is no private network"):
+    with pytest.raises(ValueError, match="is not a private network"):
         parse(f'private_networks = ["192.168.0.0/16", "{range_}"]')
 
 

@@ -91,7 +91,7 @@ def test_dials_in_vain_are_few_a_minute_and_cost_two_kilobytes_a_second_at_most(
     for begin in range(300):
         minute = [when for when in dialled if begin <= when < begin + WINDOW_SECONDS]
         assert len(minute) * QUIC_BYTES <= WINDOW_BYTES == 2000 * WINDOW_SECONDS
-    assert it.counters["dials held back: too many in vain"] > 0
+    assert it.counters["dials held back: too many failed attempts"] > 0
     it, free = gate(), 0
     for number in range(100):
         free += bool(choose(it, tcp(f"45.0.{number}.1")).addresses)
@@ -249,7 +249,7 @@ def test_names_of_others_are_looked_up_rarely() -> None:
 def test_bytes_that_went_where_nobody_announced_count_as_well() -> None:
     it = gate()
     it.failed(choose(it, tcp("45.1.1.1")), 0.0, further=2 * WINDOW_BYTES)
-    assert choose(it, tcp("46.1.1.1"), now=WINDOW_SECONDS - 1).reason == "too many in vain"
+    assert choose(it, tcp("46.1.1.1"), now=WINDOW_SECONDS - 1).reason == "too many failed attempts"
     assert choose(it, tcp("46.1.1.1"), now=WINDOW_SECONDS + 1).addresses
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from protocol.identity import Identity
-from swarm_node.extensions.invite.code import Invitation, encode
-from swarm_node.extensions.invite.join import remembered
+from swarm_node.commands.join import remembered
 from swarm_node.network.process.keeper import PEERS_FILE, load_memory
 from swarm_node.network.process.messages import Memory
 from swarm_node.network.process.service import NetworkService
@@ -17,6 +16,7 @@ from swarm_node.network.transport.backends import make_gate, never_dialled
 from swarm_node.network.transport.gate import MIN_PORT
 from swarm_node.settings import BootstrapConfig, NetworkConfig, NodeConfig
 from swarm_node.settings.command_line import HOME_FILE, from_command_line, from_python
+from swarm_node.swarm.code import Invitation, encode
 
 PEER = Identity.from_seed_bytes(bytes(32)).peer_id
 
@@ -76,7 +76,7 @@ def test_the_user_is_told_which_address_of_a_card_is_not_dialled_and_what_to_do(
         Identity.create(), "s", config, Memory(), print, lambda text, warning: lines.append(text)
     )
     (line,) = lines
-    assert VICTIMS[0] in line and "port below 1024" in line and "give it by --peers" in line
+    assert VICTIMS[0] in line and "port below 1024" in line and "give it with --peers" in line
 
 
 @pytest.mark.parametrize("kept", ["network.peers", "network.suggested"])

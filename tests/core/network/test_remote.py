@@ -106,7 +106,7 @@ def test_a_killed_process_is_replaced_and_the_new_one_knows_what_the_old_one_did
         until(lambda: made._memory.port == 1)
         os.kill(int((tmp_path / "lives.pid").read_text()), signal.SIGKILL)
         until(lambda: "life 1 round 5" in lines_of(made, said))
-        assert "life 1 remembers 0" in said and any("training goes on" in line for line in said)
+        assert "life 1 remembers 0" in said and any("training continues" in line for line in said)
 
 
 @pytest.mark.slow

@@ -207,7 +207,7 @@ def test_a_generator_that_cannot_live_is_given_up_with_its_last_words() -> None:
     driver.run_round(Round(0))
     with pytest.raises(GeneratorFailed, match=r"failed 3 times at round 1 \(killed\)"):
         driver.run_round(Round(1))
-    assert len(warnings) == MAX_DEATHS - 1 and "another one goes on with round 1" in warnings[0]
+    assert len(warnings) == MAX_DEATHS - 1 and "another one continues with round 1" in warnings[0]
     driver.close()
 
 

@@ -156,7 +156,7 @@ def test_a_text_at_which_a_tokenizer_panics_is_left_out(
     policy.encode_prompt("zz?")
     assert policy.encode_completion("zz?", ended=True) == []
     assert isinstance(policy.encode_observations(["zz?"], 3), list)
-    assert capsys.readouterr().err.count("such texts are left out") == 1
+    assert capsys.readouterr().err.count("such texts are skipped") == 1
 
 
 def test_a_tokenizer_that_panics_at_what_the_model_generates_ends_in_one_line(folder: Path) -> None:

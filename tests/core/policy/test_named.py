@@ -342,7 +342,7 @@ def test_numbers_of_four_and_eight_bits() -> None:
 
 def test_a_file_of_another_kind_is_refused(tmp_path) -> None:
     (tmp_path / "file").write_bytes(b"GGML" + bytes(60))
-    with pytest.raises(ValueError, match="no GGUF"):
+    with pytest.raises(ValueError, match="not a GGUF"):
         convert(tmp_path / "file", tmp_path / "out")
 
 

@@ -3,16 +3,19 @@ agree with it.
 """
 
 import re
+from mmap import mmap
 from pathlib import Path
 
 import pytest
+import torch
 
-from lab.benchmarks.memory_plan import traced
+from lab.benchmarks.memory_plan import decoded, traced
 from lab.benchmarks.shapes import shapes
 from swarm_node.common.errors import UserError
 from swarm_node.node.learner import build_trainer
+from swarm_node.policy import memory_plan
 from swarm_node.policy import plan as plans
-from swarm_node.policy.memory_plan import fitted, plan_for, plan_of
+from swarm_node.policy.memory_plan import fitted, plan_for, plan_here, plan_of
 from swarm_node.policy.plan import GIB
 from swarm_node.settings import (
     GenerationConfig,
@@ -23,7 +26,7 @@ from swarm_node.settings import (
     TrainingConfig,
 )
 from tests.commands import resolve
-from tests.models import tiny_policy
+from tests.models import tiny_policy, with_lora
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 CARD = re.compile(r"card of (\d+) GB")
@@ -41,6 +44,16 @@ def test_there_is_a_configuration_for_each_size_of_card_and_way() -> None:
     assert {(path.name.split("_")[0], int(CARD.search(path.read_text())[1])) for path in NAMED} >= {
         (way, card) for way in ("full", "lora") for card in (8, 12, 16, 24)
     }
+
+
+@pytest.mark.parametrize(
+    "path", [*CONFIGS.glob("full_*.toml"), *CONFIGS.glob("lora*.toml")], ids=lambda path: path.name
+)
+def test_a_configuration_for_a_card_asks_for_64_or_128_completions_at_a_time(path) -> None:
+    """A card multiplies 64 rows at a time: 72 would cost it as much as 128."""
+    config = resolve(NodeConfig, path, {})
+    rows = config.round.questions * config.generation.num_generations
+    assert rows in (64, 128)
 
 
 @pytest.mark.parametrize("path", NAMED, ids=lambda path: path.name)
@@ -88,7 +101,7 @@ def test_adapters_on_a_cpu_take_little_memory_or_half_of_it_for_a_whole_group() 
     )
     # 2.7 GiB for a group
     made = [plans.plan(shape, how, config, room * GIB) for room in (24, 8, 5.5, 5, 4.5)]
-    assert [each.choice.budget for each in made] == [768, 768, 768, 512, 256] and all(
+    assert [each.choice.budget for each in made] == [768, 768, 768, 512, 384] and all(
         each.fits for each in made
     )
     short = config.model_copy(update={"generation": GenerationConfig(max_completion_length=8)})
@@ -97,6 +110,54 @@ def test_adapters_on_a_cpu_take_little_memory_or_half_of_it_for_a_whole_group() 
         512,
         320,
     ]
+
+
+def test_the_copy_that_adapters_are_merged_into_counts() -> None:
+    """The base of 2.8 billion weights in blocks is in bfloat16, and so is its copy."""
+    config = LearningConfig(
+        model=ModelConfig(lora_rank=16), generation=GenerationConfig(max_completion_length=256)
+    )
+    shape = shapes()["Qwen/Qwen2.5-3B-Instruct"]
+    whole = plan_of(config, shape, 16 * GIB)
+    four_bits = ModelConfig(lora_rank=16, quantization="nf4")  # decoded by the model's own forward
+    nf4 = plan_of(config.model_copy(update={"model": four_bits}), shape, 16 * GIB)
+    assert 5.0 < (whole.generation - nf4.generation) / GIB < 5.4
+    assert not plan_of(config, shape, 12 * GIB).fits
+    # Another family has no such decoder
+    gemma = shapes()["google/gemma-3-270m-it"]
+    adapted, trained = plan_of(config, gemma, 8 * GIB), plan_of(full(), gemma, 8 * GIB)
+    assert adapted.generation < trained.generation
+
+
+def test_a_base_that_is_mapped_from_a_file_leaves_memory_while_the_copy_is_there() -> None:
+    policy = with_lora(tiny_policy())
+    config = LearningConfig(model=ModelConfig(lora_rank=4))
+    there = plan_here(config, policy)
+    policy.base = mmap(-1, 1)
+    mapped = plan_here(config, policy)
+    assert there is not None and mapped is not None
+    assert there.generation > mapped.generation
+
+
+def test_the_room_of_a_card_is_what_others_have_left_there(monkeypatch) -> None:
+    """A desktop, another node and another process of this one take a part of the card."""
+    free, total, own = 5 * GIB, 12 * GIB, 2 * GIB
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, total))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: own)
+    room = memory_plan.room_of(torch.device("cuda"), LimitsConfig())
+    assert room == free + own + plans.PROCESS["cuda"] < total
+    assert memory_plan.room_of(torch.device("cuda"), LimitsConfig(memory=4000)) == 4e9
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: total)
+    assert memory_plan.room_of(torch.device("cuda"), LimitsConfig()) == total
+
+
+def test_a_plan_says_what_checkpoints_write_in_a_day() -> None:
+    made = plan_of(full(), shapes()[HALF_B], 24 * GIB)
+    saved = made.gradients + made.optimizer
+    assert saved / GIB == pytest.approx(5.5, rel=0.01)  # 12 bytes for each of 0.494 billion weights
+    assert plans.amount(144 * saved) in made.of_checkpoints(10.0)  # 144 times ten minutes a day
+    assert "795.1 GiB a day" in made.of_checkpoints(10.0)
+    assert "79.5 GiB a day" in made.of_checkpoints(100.0)
 
 
 def test_what_the_user_says_stays() -> None:
@@ -153,3 +214,11 @@ def test_sizes_are_read_as_people_write_them(tmp_path) -> None:
 def test_traces_agree_with_the_plan(name, again, lora) -> None:
     found, planned = traced(shapes()[name], lora=lora, again=again, layers=6)
     assert planned == pytest.approx(found, rel=0.15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lora", [False, True], ids=["full", "LoRA"])
+@pytest.mark.parametrize("name", [HALF_B, "Qwen/Qwen2.5-3B-Instruct"])
+def test_traces_of_generation_agree_with_the_plan(name, lora) -> None:
+    found, planned = decoded(shapes()[name], lora=lora, layers=4)
+    assert planned == pytest.approx(found, rel=0.1)

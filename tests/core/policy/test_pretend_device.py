@@ -7,17 +7,22 @@ from pathlib import Path
 import pytest
 
 from tests import preloaded
+from tests.pretend_runs import WITH_FLOAT64
 
 ROOT = Path(__file__).parents[3]
 LENGTH, GROUPS = 18, [4, 4, 4]
 
 
-@pytest.fixture(scope="module")
-def found() -> dict:
-    words = [*preloaded.python(), "-m", "tests.pretend"]
+def run(*flags: str) -> dict:
+    words = [*preloaded.python(), "-m", "tests.pretend", *flags]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def found() -> dict:
+    return run()
 
 
 @pytest.mark.slow
@@ -51,3 +56,10 @@ def test_training_and_a_resume_take_their_steps(found) -> None:
         if name.startswith("train ") or name == "resume"
     }
     assert steps == {**{name: 2 for name in steps}, "resume": 1} and len(steps) == 4
+
+
+@pytest.mark.slow
+def test_a_device_without_float64_as_apples_generates_and_trains() -> None:
+    found = run("--without-float64")
+    assert {name: each for name, each in found.items() if "failed" in each} == {}
+    assert [*found] == [*WITH_FLOAT64]

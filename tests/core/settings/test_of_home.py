@@ -27,7 +27,7 @@ LISTED = {
 GRANTING = {
     "environment.use", "round.sampler", "training.objective", "training.scale_rewards",
     "defence.layers", "observers", "network.backend", "network.p2pd", "network.host",
-    "model.name", "model.revision", "home", "card.source", "card.code", "dataset.file",
+    "model.name", "model.revision", "home", "manifest.source", "manifest.code", "dataset.file",
     "dataset.verifier", "dataset.salt", "taskset.name", "taskset.options", "taskset.alone",
     "taskset.variables",
     "temporal_clue.puzzles", "temporal_clue.validation_puzzles", "vllm.url", "vllm.python",
@@ -99,7 +99,7 @@ def test_a_strangers_home_loads_no_code_and_says_so_in_one_line(
     assert config.environment.use == () and config.network.p2pd == config.page.listen == ""
     assert not (tmp_path / "ran").exists() and "swarm_node_file_evil" not in sys.modules
     (line,) = capsys.readouterr().err.splitlines()
-    assert "may not set environment.use, round.sampler, network.p2pd and 1 more" in line
+    assert "cannot set environment.use, round.sampler, network.p2pd and 1 more" in line
     assert "start with --environment.use " in line
     assert str(evil)[:60] in line.rpartition("start with ")[2]  # long paths are cut and quoted
 

@@ -89,7 +89,7 @@ def test_an_observer_that_raises_is_left_out_and_a_mistake_of_the_user_ends_the_
     telemetry.emit(Notice("b"))
     telemetry.emit(Notice("c"))
     assert broken.taken == [Notice("a"), Notice("b")]
-    assert shown == ["observer broken failed and is left out: ValueError: no"]
+    assert shown == ["observer broken failed and is turned off: ValueError: no"]
     telemetry.close()
 
 

@@ -12,7 +12,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.node.checkpoints import Keeper
 from swarm_node.node.evaluation import Measured
-from swarm_node.policy.device import OutOfMemory, attempt, is_shortage, probed
+from swarm_node.policy.device import OutOfMemory, attempt, is_shortage, pin, probed
 from swarm_node.policy.loading import load_policy
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings import GenerationConfig, ModelConfig, NodeConfig, TrainingConfig
@@ -77,6 +77,55 @@ def test_other_errors_stay_what_they_are(error) -> None:
     assert probed(work, "in a test") is None
 
 
+def test_a_shortage_that_another_error_came_in_the_place_of_is_one() -> None:
+    """As torch says it where memory runs out while a CUDA graph is recorded. Needs a card to show
+    that torch still does.
+    """
+
+    class Recording:
+        def __enter__(self) -> None:
+            pass
+
+        def __exit__(self, *_: object) -> None:
+            text = "CUDA error: operation failed due to a previous error during capture"
+            raise RuntimeError(text)
+
+    def work() -> None:
+        with Recording():
+            raise SAID[0]
+
+    with pytest.raises(OutOfMemory):
+        attempt(work, "in a test")
+
+
+def test_memory_that_cannot_be_pinned_leaves_no_error_for_the_next_kernel(monkeypatch) -> None:
+    """CUDA keeps the error of a call that failed, and the next kernel raises it. Needs a card to
+    show that CUDA does.
+    """
+    kept: list[str] = []
+    ones = torch.ones
+
+    class Runtime:
+        refuses = True
+
+        def cudaHostRegister(self, *_: int) -> int:
+            kept.extend(["CUDA error: out of memory"] * self.refuses)
+            return 2 * self.refuses
+
+    def kernel(*size: int, device: str = "cpu") -> torch.Tensor:
+        if device == "cuda" and kept:
+            raise RuntimeError(kept.pop())
+        return ones(*size)
+
+    runtime = Runtime()
+    monkeypatch.setattr(torch.cuda, "cudart", lambda: runtime)
+    monkeypatch.setattr(torch, "ones", kernel)
+    assert not pin(torch.zeros(8))
+    assert torch.ones(1, device="cuda") == 1.0
+    runtime.refuses = False
+    assert pin(torch.zeros(8))
+
+
 def test_loading(tmp_path, monkeypatch) -> None:
     tiny_model().save_pretrained(tmp_path)
     characters().save_pretrained(tmp_path)
@@ -113,6 +162,23 @@ def test_generating_halves_what_is_too_much_together_and_skips_what_is_too_much_
     assert parts[3] == Skipped("out of device memory")
     # In reading prompts and in drawing tokens
     assert {(4, True), (4, False), (1, True)} <= {*refused}
+
+
+def test_what_fitted_after_a_shortage_is_remembered() -> None:
+    policy, prompts = tiny_policy(eos=MANY_EOS), ["1:", "2:", "3:", "4:"]
+    generator = BatchGenerator(policy, GenerationConfig(max_completion_length=8), decoder="model")
+    whole, fed = generator.generate(prompts, 2, "s"), []
+
+    def limit(_, inputs) -> None:
+        fed.append(len(inputs[0]))
+        if len(inputs[0]) > 4:  # the rows of two prompts
+            fail()
+
+    policy.model.get_input_embeddings().register_forward_pre_hook(limit)
+    for _ in range(2):
+        parts = generator.generate(prompts, 2, "s")
+        assert [group.completions for group in parts] == [group.completions for group in whole]
+    assert sum(rows > 4 for rows in fed) == 1, "it tried the whole round again"
 
 
 def test_forward_blocks_are_computed_again_before_anything_is_halved() -> None:

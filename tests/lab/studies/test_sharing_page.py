@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pytest
 
-from swarm_node.extensions.simulation.report import ci95
+from swarm_node.simulation.report import ci95
 
 ROOT = Path(__file__).parents[3]
 RESULTS = ROOT / "docs" / "results"

@@ -11,8 +11,8 @@ pytest.importorskip("scipy", reason="extra studies")
 
 from lab.studies import equal_price, runner, samplers
 from lab.studies.equal_price import SEEDS, SETTINGS, accuracy, comparisons, spent, strongest
-from swarm_node.extensions.simulation.arms import all_cells, all_tasks, cell_config, local_tasks
-from swarm_node.extensions.simulation.main import check
+from swarm_node.simulation.arms import all_cells, all_tasks, cell_config, local_tasks
+from swarm_node.simulation.main import check
 
 OPTIONS = argparse.Namespace(quick=False, hostile=True, setting="rare")
 

@@ -152,4 +152,4 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse(constant: str) -> Any:
-    raise Unreadable(f"{constant} is no number")
+    raise Unreadable(f"{constant} is not a number")

@@ -1,0 +1,3 @@
+"""`swarm-node contribute`: a node that only generates, with a model behind an API. Needs no
+torch.
+"""

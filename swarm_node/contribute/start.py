@@ -1,0 +1,283 @@
+"""`swarm-node contribute`: joins a swarm, and publishes completions that a server's model
+generates.
+"""
+
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+
+from protocol.messages import Episode, PeerId, Question, RolloutGroup, Round
+from swarm_node.common.command import Command
+from swarm_node.common.errors import UserError, printable, reason_of
+from swarm_node.contribute.api import ApiGenerator
+from swarm_node.contribute.budget import Budget
+from swarm_node.contribute.settings import ContributeConfig
+from swarm_node.environments.registry import build_environment, leaving
+from swarm_node.home.folder import load_identity, owned
+from swarm_node.network.client import RemoteNetwork
+from swarm_node.network.process.messages import Rules
+from swarm_node.network.transport.backends import check_addresses, check_installed
+from swarm_node.node.rounds import Rounds
+from swarm_node.rollouts.groups import Skipped, all_equal
+from swarm_node.rollouts.interfaces import Environment, Network
+from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.secret import Secret
+
+KEY_VARIABLE = "SWARM_NODE_API_KEY"
+TERMS = (
+    "what the model generates is published, and others train on it: "
+    "see that the terms of your provider and the licence of the model allow both"
+)
+MANY = 8  # uninformative groups in a row before the first warning
+EXAMPLE = 60  # characters shown of a completion
+SAME_TEXT, ALL_WRONG, ALL_RIGHT, AS_GOOD = (
+    "of one text",
+    "all wrong",
+    "all right",
+    "of equal reward",
+)
+EASIER = "name easier tasks, or tell the model with --environment.system how to answer"
+SEVERAL = Skipped("question of several turns: swarm-node run plays them")
+REMEDIES = {  # why a group is uninformative -> what to change
+    SAME_TEXT: "raise --temperature",
+    ALL_WRONG: EASIER,
+    AS_GOOD: EASIER,
+    ALL_RIGHT: "name harder tasks",
+}
+
+Complete = Callable[[str], tuple[Episode, ...] | Skipped]
+
+
+class Contributor:
+    """The rounds of a contributor: it asks a server the questions of its own address, scores the
+    completions here, and publishes the groups whose completions differ in reward. It signs like any
+    other node, and trains nothing.
+    """
+
+    def __init__(
+        self,
+        peer_id: PeerId,
+        environment: Environment,
+        network: Network,
+        rounds: Rounds,
+        questions: int,
+    ) -> None:
+        self._peer_id, self._environment, self._network = peer_id, environment, network
+        self._rounds, self._questions = rounds, questions
+        self.published = 0
+        self.skipped: Counter[str] = Counter()
+        self._in_vain: Counter[str] = Counter()  # reason -> groups since the last informative one
+        self._told = 0  # how many of these groups there were at the last warning
+        self._example = ""  # a completion of the last of these groups
+
+    def round(self, complete: Complete) -> int:
+        """Asks, scores and publishes the questions of one round. Returns the number of groups
+        published.
+        """
+        now = self._rounds.begin()
+        self._network.collect(now)  # external groups are dropped, so that they do not pile up
+        questions = self._environment.sample(self._peer_id, now, self._questions)
+        groups: list[RolloutGroup] = []
+        for question, prompt in zip(questions, self._environment.prompts(questions), strict=True):
+            several = self._environment.turns(question) > 1
+            made = (
+                prompt if isinstance(prompt, Skipped) else SEVERAL if several else complete(prompt)
+            )
+            group = made if isinstance(made, Skipped) else self._informative(question, made, now)
+            if isinstance(group, Skipped):
+                self.skipped[group.reason] += 1
+                self._in_vain.update([group.reason] if group.reason in REMEDIES else [])
+                continue
+            self._in_vain, self._told = Counter(), 0
+            groups.append(group)
+        # Without groups there is nothing to announce, and this node wants none of others
+        if groups:
+            self._network.publish(groups, now)
+        self.published += len(groups)
+        return len(groups)
+
+    def why_in_vain(self) -> str:
+        """A warning with a remedy after MANY uninformative groups in a row, and at each doubling;
+        else "".
+        """
+        if (many := self._in_vain.total()) < max(MANY, 2 * self._told):
+            return ""
+        self._told = many
+        found = ", ".join(f"{count} {reason}" for reason, count in self._in_vain.most_common())
+        (reason, _), *_ = self._in_vain.most_common(1)
+        return (
+            f"{many} groups in a row would teach nothing, {found}, such as {self._example!r}: "
+            f"{REMEDIES[reason]}"
+        )
+
+    def _informative(
+        self, question: Question, completions: tuple[Episode, ...], now: Round
+    ) -> RolloutGroup | Skipped:
+        if len(completions) < 2:
+            return Skipped("one completion")
+        rewards = self._environment.score(
+            [(question, [completion.text for completion in completions])]
+        )[0]
+        if isinstance(rewards, Skipped):
+            return rewards
+        if all_equal(rewards):
+            self._example = printable(completions[0].text, EXAMPLE)
+            alike = len({completion.text for completion in completions}) == 1
+            return Skipped(
+                SAME_TEXT if alike else {0.0: ALL_WRONG, 1.0: ALL_RIGHT}.get(rewards[0], AS_GOOD)
+            )
+        return RolloutGroup(
+            author=self._peer_id, round=now, question=question, episodes=completions
+        )
+
+
+PAGE = """\
+usage: swarm-node contribute [CONFIG.toml] --api URL --model NAME [--flags]
+
+Shares completions of a model behind an API, without training. The server needs
+an OpenAI-compatible API (Ollama, llama.cpp, vLLM, LiteLLM, or a provider).
+
+  --api URL                  such as http://127.0.0.1:11434/v1
+  --model NAME               name of the model on that server
+  --peers MULTIADDR ...      addresses of one or more running nodes
+  --environment.tasks LIST   tasks of the swarm
+  --samples N                completions per prompt (8)
+  --temperature, --stop      how completions are sampled, and where they end
+  --environment.system TEXT  what the model is told before each prompt
+  --no-thinking              ask a model that thinks not to do so
+  --requests-per-minute N    budget (60), as is --tokens-per-minute (200000)
+  --total-tokens N           budget (10000000), as is --total-requests (20000)
+  --key-file FILE            key of the server; or set SWARM_NODE_API_KEY
+  --home FOLDER              identity and budget (~/.swarm-node/contributor)
+
+Ctrl-C stops it. The key appears in no log and in no list of processes."""
+
+
+def contribute(config: ContributeConfig, say: Callable[[str], None]) -> None:
+    """Contributes until `max_rounds` rounds are done, or until Ctrl-C. UserError."""
+    home = config.home.expanduser()
+    key = take_key(config.key_file)
+    with owned(home), ExitStack() as stack:
+        identity = load_identity(home)
+        environment = build_environment(config, prepare=True)
+        stack.callback(environment.close)
+        rules = Rules.of(config.swarm, environment.catalogue)
+        began = time.monotonic()
+
+        def progress() -> dict[str, object]:
+            uptime = round(time.monotonic() - began, 1)
+            return {"seconds_since": 0.0, "published": contributor.published, "uptime": uptime}
+
+        # 0: it wants no external groups
+        network = RemoteNetwork(identity, home, config.network, rules, 0, progress)
+        rounds = Rounds(home / "rounds.json")
+        contributor = Contributor(identity.peer_id, environment, network, rounds, config.questions)
+        budget = Budget(config, home / "budget.json", time.time)
+        api = ApiGenerator(config, key, budget, _pause, say, Random(), time.time)
+        stack.callback(api.close)
+        network.start()
+        stack.callback(network.close)
+        say(f"contributor {identity.peer_id} in {home}")
+        say(TERMS)
+        if told := leaving(config):
+            say(told)
+        _rounds(config, contributor, network, api, say)
+        say(f"stopped after {contributor.published} groups published")
+
+
+def _rounds(
+    config: ContributeConfig,
+    contributor: Contributor,
+    network: RemoteNetwork,
+    api: ApiGenerator,
+    say: Callable[[str], None],
+) -> None:
+    done = 0
+    while not config.max_rounds or done < config.max_rounds:
+        began = time.monotonic()
+        published = contributor.round(api.complete)
+        done += 1
+        for text, _ in network.lines():
+            say(printable(text, 400))
+        skipped = ", ".join(f"{count} {reason}" for reason, count in contributor.skipped.items())
+        say(
+            f"round {done}: {published} groups published, {contributor.published} in "
+            f"all{skipped and f'; {skipped}'}"
+        )
+        if told := contributor.why_in_vain():
+            say(told)
+        _pause(config.round_seconds - (time.monotonic() - began))
+
+
+def take_key(file: Path | None) -> Secret:
+    """The server's key. It is taken out of the environment, so that no process started later
+    inherits it. UserError.
+    """
+    key = os.environ.pop(KEY_VARIABLE, "")
+    source = f"key file {file}" if file else KEY_VARIABLE
+    try:
+        # With the mark that some editors put before the text
+        key = file.expanduser().read_text(encoding="utf-8-sig") if file else key
+    except OSError as error:
+        raise UserError(
+            f"key file {file}: {reason_of(error)}; correct --key-file, or make it readable"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"key file {file} is not a text: its first line is the server's key"
+        ) from error
+    if file and not key.strip():
+        raise UserError(
+            f"key file {file} is empty: its first line is the server's key; write it there, or "
+            "leave off --key-file"
+        )
+    lines = key.strip().splitlines()
+    first = lines[0].strip().removeprefix("Bearer ").strip() if lines else ""
+    # Quotes belong to a shell, and no header holds the others
+    bad = next((char for char in first if not "!" <= char <= "~" or char in "\"'"), "")
+    if bad:
+        number = first.index(bad) + 1
+        raise UserError(
+            f"{source}: character {number} of the key is {_named(bad)}, which no key has: copy "
+            "the key again, without quotes and spaces"
+        )
+    return Secret(first)
+
+
+def _named(char: str) -> str:
+    """What this character is, without showing a part of a key."""
+    if char in "\"'":
+        return "a quotation mark"
+    return "a space" if char == " " else "none of ASCII" if char > "~" else "a control character"
+
+
+def _pause(seconds: float) -> None:
+    if seconds > 0:
+        threading.Event().wait(seconds)
+
+
+def command(argv: list[str]) -> None:
+    """Runs until it is told to stop."""
+    config = from_command_line(ContributeConfig, argv, "swarm-node contribute")
+    if not config.api.get_secret_value().startswith(("http://", "https://")) or not config.model:
+        raise UserError(
+            "contribute needs a server and a model: --api http://127.0.0.1:11434/v1 --model NAME"
+        )
+    check_addresses(config.network)
+    if config.network.enabled:
+        check_installed(config.network.backend)
+    # The node says goodbye to its peers as on Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        contribute(config, lambda line: print(line, flush=True))
+    except KeyboardInterrupt:
+        print("stopped", flush=True)
+
+
+CONTRIBUTE = Command(ContributeConfig, PAGE, command)

@@ -1,0 +1,158 @@
+"""Turns a file into questions, in a process that ends at once (`elsewhere.py`). Not a command for
+people.
+"""
+
+import hashlib
+import json
+import resource
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from swarm_node.common.errors import UserError, reason_of
+from swarm_node.common.files import open_to_read
+from swarm_node.environments.dataset import answerable, elsewhere, hub, questions, reading, shapes
+from swarm_node.environments.dataset.questions import HELD_OUT, TRAIN, Questions
+from swarm_node.environments.dataset.settings import VERIFIERS, DatasetConfig
+from swarm_node.environments.dataset.verifiers import shown
+
+SHOWN = 3  # examples
+MAX_MEMORY = 1024 * 1024 * 1024  # bytes of this process, whatever a library makes of a file
+
+
+def bounded(asked: Mapping[str, Any], out: str) -> dict[str, Any]:
+    """Calls `compiled` after limiting the memory of this process. UserError where MAX_MEMORY is not
+    enough.
+    """
+    with suppress(ValueError, OSError):  # a lower limit is set from outside: it holds anyway
+        resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY, MAX_MEMORY))
+    try:
+        return compiled(DatasetConfig.model_validate(asked), out)
+    except MemoryError as error:
+        raise UserError(
+            f"reading it takes more than {MAX_MEMORY >> 20} MB of memory: use a part of it, and do "
+            "not trust a small Parquet file that does so"
+        ) from error
+
+
+def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
+    """The facts of a data set. Its questions are written to `out`, unless that is empty."""
+    hub.notes.clear()
+    columns = (config.prompt, config.answer, config.template)
+    rows_read = reading.rows(config.file, questions.columns(*columns))
+    made = questions.gather(rows_read, *columns, config.verifier)
+    verifier = _verifier(
+        config if config.verifier != "auto" else _recognised(config, made), made.form
+    )
+    try:
+        refused = answerable.try_rows(made, verifier)
+    except UserError as error:
+        raise UserError(f"data set {config.file}: {error}") from error
+    contradicting = answerable.contradicting(made, verifier)
+    sides = made.split(config.held_out)
+    if not sides[TRAIN]:
+        raise UserError(
+            f"data set {config.file}: no question is left to train on: lower --dataset.held-out, "
+            "or add rows"
+        )
+    agreed = {k: v for k, v in verifier.items() if k != "place"}
+    version = questions.version(made, config.held_out, agreed, config.salt.get_secret_value())
+    if out:
+        rows = {
+            side: [(each.prompt, each.answer) for each in members]
+            for side, members in sides.items()
+        }
+        # Streamed: one string would take memory several times
+        with Path(out).open("w", encoding="ascii") as file:
+            json.dump({"version": version, "verifier": verifier, "rows": rows}, file)
+    return {
+        "version": version,
+        "reads": _reads(config, made),
+        "hidden": made.hidden,
+        "hidden_options": made.options,
+        "rows": questions.version(made, 0.0, {}),
+        "verifier": verifier,
+        "train": len(sides[TRAIN]),
+        "held_out": len(sides[HELD_OUT]),
+        "left_out": dict(made.left_out),
+        "lines": made.lines,
+        "duplicates": made.duplicates,
+        "contradicting": len(contradicting),
+        "contradicting_lines": contradicting[: answerable.SHOWN_LINES],
+        "tried": refused.tried,
+        "refused": len(refused.lines),
+        "refused_lines": refused.lines[: answerable.SHOWN_LINES],
+        "leaking": questions.leaking(sides),
+        "prompt_chars": _lengths([len(each.prompt) for each in made.kept]),
+        "answer_chars": _lengths([len(shown(each.answer)) for each in made.kept]),
+        "examples": [
+            [_shown(each.prompt), _shown(shown(each.answer))] for each in sides[TRAIN][:SHOWN]
+        ],
+        "besides": hub.notes,
+    }
+
+
+def _reads(config: DatasetConfig, made: Questions) -> tuple[str, str]:
+    """The columns of question and answer, as a person reads them."""
+    below = shapes.GOES_ON.get(made.prompt, "") if not config.prompt else ""
+    asked = [made.context, made.prompt, below if below in made.columns else ""]
+    asked = ["template"] if config.template else [column for column in asked if column]
+    asked += [made.options] if made.lettered else []
+    right = made.answer or "its last turn"
+    return " + ".join(asked), f"{right} ({made.way})" if made.lettered else right
+
+
+def _recognised(config: DatasetConfig, made: Questions) -> DatasetConfig:
+    """The configuration with the verifier for the form of the answers. Rows without that form are
+    left out.
+    """
+    if 2 * made.lettered > len(made.kept):
+        return config.model_copy(update={"verifier": "choice"})
+    form = made.form = questions.form_of([each.answer for each in made.kept])
+    for each in [each for each in made.kept if form and not questions.final(form, each.answer)]:
+        made.leave_out(f"no answer {questions.MARKS[form]}", each.line)
+    made.kept = [each for each in made.kept if not form or questions.final(form, each.answer)]
+    return config.model_copy(
+        update={"verifier": questions.verifier_of(form, [each.answer for each in made.kept])}
+    )
+
+
+def _verifier(config: DatasetConfig, form: str) -> dict[str, Any]:
+    """The verifier as peers have to agree on it; of a function also its place on this machine."""
+    # Left out where empty: versions stay as they were
+    beside: dict[str, Any] = {"form": form} if form else {}
+    beside |= {"form_weight": config.form_weight} if config.form_weight else {}
+    if config.verifier == "math" and find_spec("math_verify") is None:
+        raise UserError(
+            "the verifier math needs the extra math: pip install 'textswarm[math]'; or take "
+            "another verifier"
+        )
+    if config.verifier in VERIFIERS:
+        tolerance = config.tolerance if config.verifier == "number" else 0.0
+        return {"name": config.verifier, "tolerance": tolerance, **beside}
+    file, _, function = config.verifier.rpartition(":")
+    path = Path(file if file.endswith(".py") else f"{file}.py").expanduser().absolute()
+    try:
+        with open_to_read(path) as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(
+            f"verifier {config.verifier}: {path} cannot be read: {reason_of(error)}; correct "
+            "--dataset.verifier"
+        ) from error
+    return {"name": f"function {function}", "file": digest, "place": f"{path}:{function}", **beside}
+
+
+def _lengths(values: list[int]) -> list[int]:
+    return [min(values), int(median(values)), max(values)]
+
+
+def _shown(text: str) -> str:
+    return text[:400]
+
+
+if __name__ == "__main__":
+    elsewhere.answer(bounded)

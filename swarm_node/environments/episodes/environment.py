@@ -1,0 +1,73 @@
+"""`episodes` and `second_try` as kinds of environments: tasks such as bisect/tiny and
+second_try.gcd/easy.
+"""
+
+from collections.abc import Sequence
+from types import MappingProxyType
+
+from protocol.messages import Question
+from swarm_node.environments.episodes import source
+from swarm_node.environments.kinds import Asking, EnvironmentKind
+from swarm_node.environments.plugged import EpisodicEnvironment
+from swarm_node.environments.reasoning_gym import catalogue
+from swarm_node.environments.reasoning_gym.environment import KIND as REASONING_GYM
+from swarm_node.environments.reasoning_gym.environment import PARTIAL, library
+from swarm_node.environments.rewards import RewardRule
+from swarm_node.environments.scored import Answers
+from swarm_node.rollouts.groups import Tasks
+from swarm_node.scoring.client import ScoringClient
+from swarm_node.scoring.contract import Turn
+
+PREFIX = "second_try."  # before the name of a data set of reasoning-gym
+
+
+class EpisodesKind(EnvironmentKind):
+    """Questions of several turns that need no library."""
+
+    name = "episodes"
+    tasks: Tasks = MappingProxyType(source.tasks)
+    default_tasks = tuple(
+        f"{dataset}/{config_id}" for dataset, ids in source.tasks.items() for config_id in ids
+    )
+
+    def start(self, tasks: Sequence[str], config: Asking) -> EpisodicEnvironment:
+        scoring = ScoringClient(
+            f"{__package__}.source", source.version, config.environment.time_limit
+        )
+        about, rule = (
+            (self.name, source.version, self.tasks, tasks),
+            RewardRule(config.environment.scoring),
+        )
+        return EpisodicEnvironment(*about, scoring, rule, turns=source.turns, probe=source.probe)
+
+    def answer(self, question: Question) -> str:
+        return source.begin(
+            question.dataset, question.config_id, question.seed, question.index
+        ).answer
+
+
+class SecondTryKind(EnvironmentKind):
+    """Every task of reasoning-gym, with a second try."""
+
+    name = "second_try"
+    tasks: Tasks = MappingProxyType(
+        {PREFIX + dataset: ids for dataset, ids in catalogue.TASKS.items()}
+    )
+    default_tasks = tuple(PREFIX + task for task in catalogue.STARTER_TASKS)
+
+    def start(self, tasks: Sequence[str], config: Asking) -> EpisodicEnvironment:
+        settings, version = config.environment, f"2-{catalogue.VERSION}"
+        scoring = ScoringClient(f"{__package__}.gym", version, settings.time_limit)
+        scoring.library = library([task.removeprefix(PREFIX) for task in tasks])
+        about, rule = (self.name, version, self.tasks, tasks), RewardRule(settings.scoring, PARTIAL)
+        return EpisodicEnvironment(
+            *about, scoring, rule, Answers.configured(settings), 2, (Turn(""), Turn("0"))
+        )
+
+    def answer(self, question: Question) -> str:
+        return REASONING_GYM.answer(
+            question.model_copy(update={"dataset": question.dataset.removeprefix(PREFIX)})
+        )
+
+
+KIND, SECOND_TRY = EpisodesKind(), SecondTryKind()

@@ -1,0 +1,225 @@
+"""A task set of verifiers behind the Environment seam: tasks taskset/train and taskset/held_out."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from swarm_node.common import redaction
+from swarm_node.common.children import without_secrets
+from swarm_node.common.errors import UserError, printable
+from swarm_node.environments.dataset import elsewhere
+from swarm_node.environments.dataset.environment import SplitEnvironment, tasks_of
+from swarm_node.environments.dataset.questions import TRAIN
+from swarm_node.environments.kinds import Asking, EnvironmentKind
+from swarm_node.environments.taskset.settings import TasksetConfig
+from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
+from swarm_node.scoring.client import Item, Scoring, ScoringClient, ScoringPool, slow_workers
+from swarm_node.settings import EnvironmentConfig, section_of
+
+NAME = "taskset"
+SOURCE = "swarm_node.environments.taskset.source:TasksetSource"
+TRIED = "tried"  # see `source.py`
+# Megabytes of address space that a scoring process needs at least: verifiers is large
+MEMORY = 4096
+TASKS: Tasks = tasks_of(NAME)
+
+
+class Facts(BaseModel):
+    """Facts about a task set, as one process read it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: str
+    train: int  # questions
+    held_out: int
+    left_out: dict[str, int]  # reason -> questions
+    hashes: list[str]  # of all questions, in order
+    tries: list[dict[str, Any]]  # questions with completions and their scores
+
+
+class TasksetEnvironment(SplitEnvironment):
+    """The questions of a task set, after two processes and the sandbox came to the same questions
+    and scores.
+    """
+
+    def __init__(
+        self, tasks: Sequence[str], config: TasksetConfig, settings: EnvironmentConfig
+    ) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="swarm-node-taskset-")
+        files = [Path(folder.name, f"{number}.json") for number in range(1 if config.alone else 2)]
+        self._alone, self._handed = config.alone, handed(config)
+        scoring: Scoring | None = None
+        try:
+            self.facts, *others = _read(config, files)
+            scoring = self._scoring_of(settings, files[0])
+            for other in others:
+                compare(config.name, self.facts, other)
+            if not config.alone:
+                compare_scores(config.name, self.facts, scoring)
+        except BaseException:
+            if scoring is not None:
+                scoring.close()
+            folder.cleanup()
+            raise
+        super().__init__(
+            NAME, self.facts.version, self.facts.held_out, tasks, scoring, settings, folder
+        )
+        # A constant: to compute one takes scores, which may cost something, and no peer compares it
+        if self._alone:
+            self._digests = {(NAME, side): "A" * 11 for side in TASKS[NAME]}
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """Empty if trained on alone: then none of its groups are published, and no external ones
+        are admitted.
+        """
+        return Catalogue() if self._alone else super().catalogue
+
+    def _scoring_of(self, settings: EnvironmentConfig, file: Path) -> Scoring:
+        version = self.facts.version
+        if self._alone:
+            return AloneScoring(file, version, self._handed)
+        source, limits = f"{SOURCE}?{file}", (settings.time_limit, MEMORY)
+        return ScoringPool(lambda: ScoringClient(source, version, *limits), slow_workers())
+
+
+class AloneScoring(ScoringClient):
+    """The node's end of `open.py`, a process in the user's folder, with the user's variables except
+    secrets, of which it gets those that the user names. It scores outside the sandbox: local
+    completions only.
+    """
+
+    start_limit = 300.0  # seconds: verifiers is large, and a task set may import more
+
+    def __init__(self, file: Path, version: str, handed: Mapping[str, str] | None = None) -> None:
+        super().__init__("", version, 0.0)
+        self._handed = handed or {}
+        # Seconds for the scores of a group: another model may score
+        self._file, self.patience = file, 300.0
+
+    def _program(self, lifeline: int) -> dict[str, Any]:
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "swarm_node.environments.taskset.open",
+            str(self._file),
+        ]
+        return {"args": command, "env": without_secrets(self._handed)}
+
+    def _last_words(self, cause: Exception | None) -> str:
+        return redaction.without_secrets(super()._last_words(cause), self._handed.values())
+
+
+def handed(config: TasksetConfig) -> dict[str, str]:
+    """The variables that the user hands on. UserError for one that is not set."""
+    for name in config.variables:
+        if name not in os.environ:
+            raise UserError(f"--taskset.variables names {name}, which is not set: export it first")
+    return {name: os.environ[name] for name in config.variables}
+
+
+def _read(config: TasksetConfig, files: Sequence[Path]) -> list[Facts]:
+    """Reads the task set in one process per file, all at the same time, each with another order of
+    sets.
+    """
+    if not config.name:
+        raise UserError("task taskset/train needs a task set: name it by taskset.name")
+    if find_spec("verifiers") is None:
+        raise UserError("task sets need the extra verifiers: pip install 'textswarm[verifiers]'")
+    module, what = "swarm_node.environments.taskset.compile", f"task set {config.name}"
+    variables = handed(config)
+
+    def read(numbered: tuple[int, Path]) -> Facts:
+        number, file = numbered
+        environment = without_secrets({**variables, "PYTHONHASHSEED": str(number)})
+        try:
+            said = elsewhere.ask(module, config, file, what, environment)
+        except UserError as error:
+            clean = redaction.without_secrets(str(error), variables.values())
+            raise type(error)(clean) from None
+        return Facts.model_validate_json(said)
+
+    with ThreadPoolExecutor(len(files)) as pool:
+        return list(pool.map(read, enumerate(files, 1)))
+
+
+def compare(name: str, first: Facts, second: Facts) -> None:
+    """UserError for what differs between two processes: no peer could rebuild it. The library
+    promises nothing about chance, time and files, and a list of forbidden calls could only guess
+    where a task set uses them.
+    """
+    for place, (one, other) in enumerate(zip_longest(first.hashes, second.hashes)):
+        if one != other:
+            raise UserError(
+                f"task set {name}: question {place} of two processes differs: it must not depend "
+                "on chance, time or the order of a set; give its chance a fixed seed, or set "
+                "taskset.alone to train on it without sharing"
+            )
+    for one_try, other_try in zip(first.tries, second.tries, strict=True):
+        _same_scores(name, one_try, other_try["scores"], "another process")
+
+
+def compare_scores(name: str, facts: Facts, scoring: Scoring) -> None:
+    """UserError where a score is outside [0, 1] or differs in the sandbox, which scores all
+    external completions.
+    """
+    items: list[Item] = [
+        (NAME, TRIED, 0, k, (text,))
+        for k, tried in enumerate(facts.tries)
+        for text in tried["texts"]
+    ]
+    replies = iter(scoring.ask(items))
+    for tried in facts.tries:
+        here = [next(replies) for _ in tried["texts"]]
+        found = ["raised" if isinstance(reply, Skipped) else reply[0] for reply in here]
+        outside = [score for score in tried["scores"] if not isinstance(score, str)]
+        if any(not 0.0 <= score <= 1.0 for score in outside):
+            raise UserError(
+                f"task set {name}: a completion scores {max(outside, key=abs):g}, and a score is "
+                "in [0, 1]: give its rewards weights that add up to 1"
+            )
+        _same_scores(
+            name, tried, found, "the sandbox, which has no network, files, threads and timers"
+        )
+
+
+def _same_scores(name: str, tried: dict[str, Any], found: Sequence[Any], where: str) -> None:
+    for text, here, there in zip(tried["texts"], tried["scores"], found, strict=True):
+        if here != there:
+            raise UserError(
+                f"task set {name}: {printable(text, 40)!r} scores {here} in one process and "
+                f"{there} in {where}; let its reward depend on the completion only, or set "
+                "taskset.alone to train on it without sharing"
+            )
+
+
+class TasksetKind(EnvironmentKind):
+    """The kind that is registered: a task set that the configuration names."""
+
+    name = NAME
+    tasks = TASKS
+
+    def brought(self, config: Asking) -> Sequence[str]:
+        return (f"{NAME}/{TRAIN}",) if section_of(config, TasksetConfig).name else ()
+
+    def leaves(self, config: Asking) -> str:
+        own = section_of(config, TasksetConfig)
+        return "" if own.alone else f"the questions of {own.name}"
+
+    def variables(self, config: Asking) -> Sequence[str]:
+        return section_of(config, TasksetConfig).variables
+
+    def start(self, tasks: Sequence[str], config: Asking) -> TasksetEnvironment:
+        return TasksetEnvironment(tasks, section_of(config, TasksetConfig), config.environment)
+
+
+KIND = TasksetKind()

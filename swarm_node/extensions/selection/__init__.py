@@ -1,1 +1,0 @@
-"""Samplers other than the uniform one."""

@@ -1,0 +1,331 @@
+"""What a home asks is part of it, as its model is: `run` notes it, and later starts go on with it.
+
+A home keeps it in `asks.toml`, as options that the user gave. What grants nothing (tasks, shots,
+the form of an answer, ...) is taken from there, by the rules of `settings/of_home.py`. Of a file, a
+plug-in or a task set that file has only the name, to be shown: its value comes from the record of
+this user, outside of the home (`homes.py`). Where that has none, one line says what to name, since
+to ask something else would train the checkpoint on other questions without a word.
+
+What the user gives at this start is stronger, and where it differs, a line says so.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from swarm_node.common.errors import UserError, printable
+from swarm_node.common.files import plain, write_bytes
+from swarm_node.common.redaction import HIDDEN
+from swarm_node.home.folder import KEY_FILE, load_identity
+from swarm_node.home.record import Named, Trouble, files_in, note, noted
+from swarm_node.settings import NodeConfig, Section, WithQuestions, of_home, with_sections
+from swarm_node.settings.command_line import read_options
+from swarm_node.settings.options import Option, flatten, options, wrong
+from swarm_node.settings.secret import Secret
+
+ASKS_FILE = "asks.toml"
+HEAD = "# What this home was trained on. swarm-node run wrote this, and continues with it\n"
+TASKS, USE = "environment.tasks", "environment.use"
+# Beside the sections of questions: how a prompt is framed, and where a completion ends
+FRAMING = ("model.template_arguments", "generation.max_completion_length", "generation.stop")
+NOT_ASKED = "environment.time_limit"
+SOURCES = ("a file or folder", "a program")  # what an option grants that brings questions
+SHOWN, LONG = 80, 1000  # characters of a value, and of one that is to be copied whole
+NAMED = 6  # options that a line names
+
+C = TypeVar("C", bound=BaseModel)
+Tell = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Asked:
+    """What a home asked so far, by the keys of `run`."""
+
+    there: bool = False  # whether the home says anything
+    values: dict[str, Any] = field(default_factory=dict)  # to go on with
+    shown: dict[str, Any] = field(default_factory=dict)  # everything, as the home shows it
+    named: Mapping[str, Named] = field(default_factory=dict)  # by this user, outside of the home
+    # Keys of what the home may not name and is not known again: what became of a file that this
+    # user named, or None where this user named nothing
+    unknown: dict[str, Trouble | None] = field(default_factory=dict)
+
+
+def going_on(config: C, home: Path, tell: Tell) -> C:
+    """The configuration with what this home asked so far, where its user gives nothing else; lines
+    tell both. UserError where only the user may name what it asked.
+    """
+    keys, asked = _keys(type(config)), _asked(home)
+    if not asked.there:
+        return config
+    given = _given(config, keys)
+    dropped = _replaced(given, asked.shown)
+    _check_known(home, asked, given, dropped, keys, options(type(config)))
+    if line := _changes(config, keys, given, asked, dropped):
+        tell(line)
+    more = {
+        key: value
+        for key, value in asked.values.items()
+        if key in keys and key not in given and key not in dropped
+    }
+    if not more:
+        return config
+    shown = {key: _shown(key, value) for key, value in more.items()}
+    tell(f"asks what this home asked before: {_listed(shown)}")
+    return _filled(config, {keys[key]: value for key, value in more.items()}, home / ASKS_FILE)
+
+
+def asked_by(config: BaseModel) -> dict[str, Any]:
+    """What the user gave of all that says what is asked, by key."""
+    return _given(config, _keys(type(config)))
+
+
+def is_kept(key: str) -> bool:
+    """Whether `keep` notes an option of this key so that a later start of this user finds it."""
+    option = _known().get(key)
+    return key in _keys(with_sections(NodeConfig)) and not (option and option.is_a(Secret))
+
+
+def keep(home: Path, values: Mapping[str, Any], tell: Tell) -> None:
+    """Notes what this home asks: in the home what grants nothing, and the rest outside of it."""
+    known, free = _known(), of_home.may_set(with_sections(NodeConfig))
+    rows = {key: _shown(key, value) for key, value in values.items()}
+    rows = {key: value for key, value in rows.items() if value not in ("", None)}
+    content = HEAD + "".join(f"{key} = {_toml(value)}\n" for key, value in rows.items())
+    write_bytes(home / ASKS_FILE, content.encode(errors="replace"), 0o600)
+    kept = {
+        key: value
+        for key, value in values.items()
+        if key in rows and key not in free and not isinstance(value, Secret)
+    }
+    try:
+        note(home, load_identity(home).peer_id, kept)
+    except (OSError, ValueError) as error:
+        flags = " ".join(of_home.as_flag(known[key], kept[key]) for key in kept)
+        why = getattr(error, "strerror", None) or error
+        tell(f"this user's record of homes cannot be written ({why}): give next time {flags}")
+
+
+def _asked(home: Path) -> Asked:
+    file = home / ASKS_FILE
+    if not os.path.lexists(file):
+        return Asked()
+    kind, keys = with_sections(NodeConfig), _keys(with_sections(NodeConfig))
+    stored = flatten(read_options(file, follow=False))
+    stored = {key: value for key, value in stored.items() if key in keys}
+    sorted_out = of_home.sorted_out(kind, stored)
+    shown = {key: _shown(key, value) for key, value in stored.items()}
+    found = Asked(True, dict(sorted_out.taken), shown)
+    if not sorted_out.refused:
+        return found
+    found.named = noted(home, _identity(home))
+    for key in sorted_out.refused:
+        named = found.named.get(key)
+        trouble = named.trouble() if named else None
+        if named is None or trouble:
+            found.unknown[key] = trouble
+        else:
+            found.values[key] = named.value
+    return found
+
+
+def _identity(home: Path) -> str:
+    """The peer id of this home; "" where it has none that can be read."""
+    try:
+        return load_identity(home).peer_id if (home / KEY_FILE).exists() else ""
+    except UserError:
+        return ""
+
+
+def _known() -> Mapping[str, Option]:
+    return options(with_sections(NodeConfig))
+
+
+def _keys(kind: type[BaseModel]) -> dict[str, str]:
+    """The options that say what is asked: their keys in `run`, and in this command, whose section
+    `environment` may be its own options.
+    """
+    sections = {"environment"}
+    for name, about in with_sections(NodeConfig).model_fields.items():
+        section = about.annotation
+        if isinstance(section, type) and issubclass(section, Section):
+            sections |= {name} if WithQuestions in section.serves else set()
+    found, own = {}, options(kind)
+    for key in _known():
+        is_asked = key.partition(".")[0] in sections and key != NOT_ASKED
+        here = key if key in own else key.removeprefix("environment.")
+        if here in own and (is_asked or key in FRAMING):
+            found[key] = here
+    return found
+
+
+def _given(config: BaseModel, keys: Mapping[str, str]) -> dict[str, Any]:
+    """The values that were given, by the keys of `run`; files by their whole paths."""
+    found = {}
+    for key, here in keys.items():
+        *path, name = here.split(".")
+        section = reduce(getattr, path, config)
+        if name in section.model_fields_set:
+            found[key] = _whole(_known()[key], getattr(section, name))
+    return found
+
+
+def _whole(option: Option, value: Any) -> Any:
+    """The value; of a file its whole path, as a later start may have another current folder."""
+    granted = of_home.granted(option)
+    if granted not in SOURCES or not isinstance(value, str | Path) or not str(value):
+        return value
+    path = Path(os.path.expanduser(value))
+    is_file = path.is_file() and (granted == SOURCES[0] or path.suffix == ".py")
+    return str(path.absolute()) if is_file else value
+
+
+def _replaced(given: Mapping[str, Any], shown: Mapping[str, Any]) -> set[str]:
+    """What the home names that no longer counts, as this start names another source of questions:
+    a data set in place of tasks, tasks in place of a data set, or another data set than a file.
+    """
+    sources = {key for key, option in _known().items() if of_home.granted(option) in SOURCES}
+    sources.add(USE)
+    before = {_section(key) for key in sources & shown.keys()}
+    new = {_section(key) for key in sources & given.keys() if given[key] not in ("", None)}
+    gone: set[str] = set()
+    if new - before:
+        gone = {TASKS} | {key for key in _granting(shown) if _section(key) in before}
+    if _other_tasks(given, shown):
+        asked = {task.partition("/")[0] for task in given[TASKS]}
+        gone |= {key for key in _granting(shown) if _section(key) not in asked | {"environment"}}
+    return (gone & shown.keys()) - given.keys()
+
+
+def _other_tasks(given: Mapping[str, Any], shown: Mapping[str, Any]) -> bool:
+    """Whether this start names tasks that are not those of the home."""
+    return bool(given.get(TASKS)) and plain(given[TASKS]) != shown.get(TASKS)
+
+
+def _section(key: str) -> str:
+    return key.partition(".")[0]
+
+
+def _granting(keys: Mapping[str, Any]) -> set[str]:
+    return {key for key in keys if of_home.granted(_known()[key])}
+
+
+def _check_known(
+    home: Path,
+    asked: Asked,
+    given: Mapping[str, Any],
+    dropped: set[str],
+    keys: Mapping[str, str],
+    own: Mapping[str, Option],
+) -> None:
+    """UserError where this home asked what only its user may name, and this start names nothing in
+    its place. It speaks of the flags of this command.
+    """
+    missing = [key for key in asked.unknown if {key} - given.keys() - dropped and key in keys]
+    if not missing or _other_tasks(given, asked.shown):
+        return
+    for key in missing:
+        if trouble := asked.unknown[key]:
+            option = own[keys[key]]
+            flag = of_home.as_flag(option, asked.named[key].value, LONG)
+            remedy = f"say where it is now by {option.flags[0]}" if trouble.gone else f"give {flag}"
+            raise UserError(f"{printable(str(trouble), LONG)}: {remedy} to continue with it")
+    shown = {key: _base_names(asked.shown[key]) for key in missing[:NAMED]}
+    flags = " ".join(of_home.as_flag(own[keys[key]], value) for key, value in shown.items())
+    others = own[keys[TASKS]].flags[0]
+    raise UserError(
+        f"{printable(str(home))} was trained with {_listed(shown)}, which only its user may name, "
+        f"as a home may be a stranger's: start with {flags}, or with {others} to ask others"
+    )
+
+
+def _changes(
+    config: BaseModel,
+    keys: Mapping[str, str],
+    given: Mapping[str, Any],
+    asked: Asked,
+    dropped: set[str],
+) -> str:
+    """The line about what this start asks otherwise; "" where it asks the same."""
+    own, before = options(type(config)), dict[str, str]()
+    for key, value in given.items():
+        if key not in asked.shown:
+            if plain(value) != plain(own[keys[key]].about.default):
+                before[key] = "the default"
+        elif key in asked.named:
+            if plain(value) != asked.named[key].value:
+                before[key] = _text(asked.shown[key])
+            elif asked.unknown.get(key):
+                before[key] = "with another content"
+        elif _shown(key, value) != asked.shown[key]:
+            before[key] = _text(asked.shown[key])
+    if not before:
+        return ""
+    new = [f"{key} {_text(_shown(key, given[key]))} (before: {old})" for key, old in before.items()]
+    gone = {key: asked.shown[key] for key in sorted(dropped)}
+    instead = f", in place of {_listed(gone)}" if gone else ""
+    more = f" and {len(new) - NAMED} more" if len(new) > NAMED else ""
+    return f"asks, as you say, otherwise than before: {', '.join(new[:NAMED])}{more}{instead}"
+
+
+def _filled(config: C, values: Mapping[str, Any], file: Path) -> C:
+    """The configuration with these values in addition. UserError for one that is wrong."""
+    by_section: dict[str, dict[str, Any]] = {}
+    for key, value in values.items():
+        section, _, name = key.rpartition(".")
+        by_section.setdefault(section, {})[name] = value
+    changed: dict[str, Any] = {}
+    for section, inner in by_section.items():
+        part = getattr(config, section) if section else config
+        try:
+            made = type(part).model_validate(inner, context={"folder": Path()})
+        except ValidationError as error:
+            (problem, *_) = error.errors(include_url=False)
+            name = ".".join(str(each) for each in (section, *problem["loc"][:1]) if each)
+            raise UserError(f"{printable(str(file))}: {name}: {wrong(problem)}") from error
+        update = {name: getattr(made, name) for name in inner}
+        if section:
+            changed[section] = part.model_copy(update=update)
+        else:
+            changed |= update
+    return config.model_copy(update=changed)
+
+
+def _listed(shown: Mapping[str, Any]) -> str:
+    """Options and values, as a home shows them, for a person: on one line."""
+    named = [f"{key} {_text(value)}" for key, value in list(shown.items())[:NAMED]]
+    more = [f"{len(shown) - NAMED} more"] if len(shown) > NAMED else []
+    return ", ".join([*named, *more])
+
+
+def _text(shown: Any) -> str:
+    words = shown if isinstance(shown, list | tuple) else [shown]
+    return printable(" ".join(map(str, words)) or "none", SHOWN)
+
+
+def _shown(key: str, value: Any) -> Any:
+    """A value as the home shows it: no secret, and files by their base names."""
+    option = _known()[key]
+    if option.is_a(Secret):
+        return HIDDEN if value else ""
+    return _base_names(plain(value)) if of_home.granted(option) else plain(value)
+
+
+def _base_names(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_base_names(inner) for inner in value]
+    if not isinstance(value, str):
+        return value
+    for path in files_in(value):
+        value = value.replace(path, os.path.basename(path))
+    return value
+
+
+def _toml(value: Any) -> str:
+    """A text, a number, a switch or a list, as TOML has it: as JSON, but for one character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

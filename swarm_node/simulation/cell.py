@@ -1,0 +1,109 @@
+"""The loop of one cell: a swarm of nodes in one process, round by round.
+
+It knows nodes only as participants, and does not import torch; the population does.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from protocol.messages import Round
+from swarm_node.rollouts.groups import RoundReport, combined, mean
+from swarm_node.rollouts.interfaces import Participant
+from swarm_node.simulation.arms import Cell, contributors
+from swarm_node.simulation.attacks.hostile import VictimReport, hostile_nodes
+from swarm_node.simulation.faults import Schedule
+from swarm_node.simulation.settings import SimulationConfig
+from swarm_node.telemetry.simulated import CellRound
+
+if TYPE_CHECKING:
+    from swarm_node.simulation.engines.population import LivePopulation
+
+Number = TypeVar("Number", int, float)
+
+
+def run_cell(
+    config: SimulationConfig,
+    cell: Cell,
+    population: "LivePopulation",
+    clock: Callable[[], float] = time.perf_counter,
+    cpu: Callable[[], float] = time.process_time,
+) -> Iterator[CellRound]:
+    """Yields every round. First all nodes produce, then each consumes. So without delay a group
+    arrives in the round in which it was generated, whatever the order of nodes. Hostile nodes and
+    contributors only produce; reports are about the other nodes. `config` is the cell's own (see
+    `cell_config`).
+    """
+    schedule = Schedule(config.faults, config.nodes, config.rounds)
+    silent = hostile_nodes(config) | contributors(config)
+    members: dict[int, Participant] = {}
+    rejected: dict[int, Mapping[str, int]] = {}
+    for number in range(config.rounds):
+        present = schedule.present(number)
+        for node in [node for node in members if node not in present]:
+            population.leave(node)
+            del members[node]
+        for node in present:
+            if node not in members:
+                members[node] = population.join(node)
+        active = schedule.active(number)
+        started, burnt = clock(), cpu()  # after joining: loading models is not part of a round
+        produced = {node: members[node].produce(Round(number)) for node in active}
+        learning = [node for node in active if node not in silent]
+        reports = {node: members[node].consume(produced[node]) for node in learning}
+        rejected.update({node: report.rejected for node, report in reports.items()})
+        done = summary(config, cell, number, reports, rejected=rejected, wall=clock() - started)
+        done = replace(done, seconds={**done.seconds, "cpu": cpu() - burnt})
+        every = config.evaluate_every
+        if every and ((number + 1) % every == 0 or number + 1 == config.rounds):
+            found = dict(zip(learning, population.evaluate(learning), strict=True))
+            done = replace(done, accuracy=tuple(found.get(node) for node in range(config.nodes)))
+        yield done
+
+
+def summary(
+    config: SimulationConfig,
+    cell: Cell,
+    number: int,
+    reports: Mapping[int, RoundReport],
+    *,
+    rejected: Mapping[int, Mapping[str, int]],
+    wall: float,
+) -> CellRound:
+    """The event of a round of the swarm. `reports`: of the nodes that took part; `rejected`: of all
+    nodes so far.
+    """
+    several = [reports[node] for node in sorted(reports)]
+    rewards = {
+        node: config.round.questions * (report.reward or 0.0) for node, report in reports.items()
+    }
+    seconds = total([report.seconds for report in several])
+    return CellRound(
+        arm=str(cell.arm),
+        seed=cell.seed,
+        round=number,
+        nodes=len(several),
+        reward=mean([rewards[node] for node in sorted(rewards)]),
+        node_rewards=tuple(rewards.get(node) for node in range(config.nodes)),
+        reward_by_task=_mean_by_key([report.reward_by_task for report in several]),
+        skipped=total([report.skipped for report in several]),
+        rejected=total([rejected[node] for node in sorted(rejected)]),
+        seconds={**seconds, "round": wall},
+        attack=total([report.attack for report in several if isinstance(report, VictimReport)]),
+        metrics=combined(several),
+    )
+
+
+def total(mappings: Sequence[Mapping[str, Number]]) -> dict[str, Number]:
+    """The sums by name, in the order of names."""
+    sums: dict[str, Number] = {}
+    for mapping in mappings:
+        for name, value in mapping.items():
+            sums[name] = sums[name] + value if name in sums else value
+    return dict(sorted(sums.items()))
+
+
+def _mean_by_key(mappings: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    keys = sorted({key for mapping in mappings for key in mapping})
+    return {key: mean([mapping[key] for mapping in mappings if key in mapping]) for key in keys}

@@ -1,0 +1,90 @@
+"""Estimates the memory and time of a simulation before it starts, from the sizes of its models.
+Imports no torch.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from swarm_node.common.errors import UserError
+from swarm_node.common.memory import available
+from swarm_node.common.parsing import parse_json
+from swarm_node.policy import named
+from swarm_node.simulation.arms import Cell, cell_config, node_config
+from swarm_node.simulation.progress import duration
+from swarm_node.simulation.settings import SimulationConfig
+
+LARGE = 50_000_000  # parameters of all nodes together; below, nothing is estimated
+PROCESS = 0.5e9  # bytes of a worker with its scorers
+# Bytes per parameter: of each node, SHARED once; docs/results/memory.md
+TRAINED, ADAPTED, SHARED = 12.0, 1.2, 8.0
+MAX_HEAD = 64 * 1024 * 1024  # bytes
+PROMPT, PER_SECOND = 64, 4e10  # tokens; floating-point operations of a processor
+
+
+def estimated(config: SimulationConfig, todo: Sequence[Cell], at_once: int) -> Iterator[str]:
+    """A line about memory and time where large models run on the processors of this machine.
+    UserError where they take more memory than is free.
+    """
+    if config.engine != "memory" or (
+        config.model.device != "cpu" and Path("/dev/nvidiactl").exists()
+    ):
+        return
+    each = [parameters(node_config(config, node).model.name) for node in range(config.nodes)]
+    cells = [(own, each[: own.nodes]) for own in (cell_config(config, cell) for cell in todo)]
+    if not todo or sum(each) < LARGE:
+        return
+    most, free = max(memory(*cell) for cell in cells), available()
+    need = (
+        f"{len(cells)} cells of {len(each)} nodes, {at_once} at a time: "
+        f"{at_once * most / 1e9:.1f} GB of memory"
+    )
+    if at_once * most > free:
+        smaller = (
+            "fewer --nodes" if config.model.lora_rank else "--model.lora-rank 16, or fewer --nodes"
+        )
+        advice = f"--workers {int(free / most)}" if most < free else smaller
+        raise UserError(
+            f"{need} are needed, and {free / 1e9:.1f} GB are free: give {advice}, or end other "
+            "programs"
+        )
+    seconds = sum(processor_seconds(*cell) for cell in cells) / at_once
+    yield f"{need} and up to {duration(seconds)}, roughly, where nothing else runs"
+
+
+def memory(config: SimulationConfig, sizes: Sequence[int]) -> float:
+    """Bytes that a cell takes. `sizes`: parameters of each node. With adapters, nodes of a model
+    share its weights.
+    """
+    kept = ADAPTED if config.model.lora_rank else TRAINED
+    return PROCESS + kept * sum(sizes) + SHARED * sum(set(sizes))
+
+
+def processor_seconds(config: SimulationConfig, sizes: Sequence[int]) -> float:
+    """Seconds of a cell if every completion is as long as allowed. A token costs 2 operations per
+    parameter to read or generate, and 6 to train.
+    """
+    group, tokens, mix = (
+        config.generation.num_generations,
+        config.generation.max_completion_length,
+        config.round,
+    )
+    written = mix.questions * (PROMPT + group * tokens)
+    trained = (mix.local_groups + mix.external_groups) * (PROMPT + group * tokens)
+    return config.rounds * sum(sizes) * (2.0 * written + 6.0 * trained) / PER_SECOND
+
+
+def parameters(name: str) -> int:
+    """The parameters of a model on this machine, by the heads of its safetensors files; 0 where it
+    has none.
+    """
+    total = 0
+    # The code that loads it says what is wrong
+    with suppress(OSError, ValueError, AttributeError, TypeError):
+        for file in named.folder(name).glob("*.safetensors"):
+            with file.open("rb") as content:
+                size = min(MAX_HEAD, int.from_bytes(content.read(8), "little"))
+                head = parse_json(content.read(size))
+            total += sum(math.prod(each.get("shape", (0,))) for each in head.values())
+    return total

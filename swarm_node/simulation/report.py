@@ -1,0 +1,386 @@
+"""From finished cells to the numbers of report.json. What depends on the machine is under `cost`.
+
+The reward of a node in a round is the sum over its questions of the group's mean reward. So it is
+at most the number of questions. The reward of a round is the mean over the nodes that took part.
+The cumulative reward, the figure of the SAPO paper, is the sum over rounds. Two runs with the same
+configuration differ only in `cost`.
+"""
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TypeVar
+
+from swarm_node.rollouts.groups import METRICS, mean
+from swarm_node.simulation.arms import (
+    Arm,
+    Record,
+    cell_config,
+    local_tasks,
+    node_names,
+    parse_arms,
+)
+from swarm_node.simulation.cell import total
+from swarm_node.simulation.settings import SimulationConfig
+from swarm_node.telemetry.simulated import CellRound
+
+LAST = 10  # rounds that count as the end of a run
+
+T = TypeVar("T")
+LocalTasks = Sequence[frozenset[str]]  # of each node: the tasks that it asks itself
+# 97.5 % quantile of Student's t for 1, 2, ... degrees of freedom: samples are too small for the
+# normal distribution
+T_975 = (
+    *(
+        12.706205,
+        4.302653,
+        3.182446,
+        2.776445,
+        2.570582,
+        2.446912,
+        2.364624,
+        2.306004,
+        2.262157,
+        2.228139,
+    ),
+    *(
+        2.200985,
+        2.178813,
+        2.160369,
+        2.144787,
+        2.131450,
+        2.119905,
+        2.109816,
+        2.100922,
+        2.093024,
+        2.085963,
+    ),
+    *(
+        2.079614,
+        2.073873,
+        2.068658,
+        2.063899,
+        2.059539,
+        2.055529,
+        2.051831,
+        2.048407,
+        2.045230,
+        2.042272,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Accuracy of an arm on held-out questions of all tasks of the swarm, in [0, 1]. Lists are per
+    seed, and within it per evaluation, unless said otherwise. Local tasks are those that a node
+    asks itself, others' tasks those that only others ask: None where there are none.
+    """
+
+    rounds: tuple[int, ...]  # done when it was asked, the same for all seeds
+    all_tasks: tuple[tuple[float, ...], ...]  # mean over nodes and tasks
+    local_tasks: tuple[tuple[float | None, ...], ...]  # mean over nodes and their local tasks
+    other_tasks: tuple[tuple[float | None, ...], ...]  # mean over nodes and others' tasks
+    final: tuple[float, ...]  # per seed: all tasks, at the last evaluation
+    final_local: tuple[float | None, ...]  # per seed: local tasks, at the last evaluation
+    final_other: tuple[float | None, ...]  # per seed: others' tasks, at the last evaluation
+    # Of these three: half-width over seeds, over nodes where there is one seed
+    final_ci95: tuple[float | None, ...]
+    # Per seed: mean over rounds of all tasks, from the first evaluation to the last
+    area: tuple[float, ...]
+    by_task: dict[str, tuple[tuple[float, ...], ...]]  # mean over nodes
+    generated_tokens: tuple[tuple[int, ...], ...]  # by all nodes until then
+    trained_tokens: tuple[tuple[int, ...], ...]  # by all nodes until then
+
+
+def held_out(records: Sequence[Record], local: LocalTasks) -> HeldOut | None:
+    """The held-out accuracy of an arm from its cells. None unless every cell has asked held-out
+    questions.
+    """
+    asked = [[done for done in record.rounds if done.accuracy] for record in records]
+    if not all(asked):
+        return None
+    every, own, other = (
+        [[kind(done, local) for done in rows] for rows in asked] for kind in (_all, _own, _others)
+    )
+    means = [[[_mean(nodes) for nodes in row] for row in rows] for rows in (every, own, other)]
+    tasks = sorted(
+        {task for rows in asked for done in rows for node in done.accuracy for task in node or {}}
+    )
+    rounds = tuple(done.round + 1 for done in asked[0])
+    whole = [[value or 0.0 for value in row] for row in means[0]]
+    return HeldOut(
+        rounds=rounds,
+        all_tasks=_tuples(whole),
+        local_tasks=_tuples(means[1]),
+        other_tasks=_tuples(means[2]),
+        final=tuple(row[-1] for row in whole),
+        final_local=tuple(row[-1] for row in means[1]),
+        final_other=tuple(row[-1] for row in means[2]),
+        final_ci95=tuple(_half([row[-1] for row in rows]) for rows in (every, own, other)),
+        area=tuple(area(rounds, row) for row in whole),
+        by_task={
+            task: _tuples([[_task(done, task) for done in rows] for rows in asked])
+            for task in tasks
+        },
+        generated_tokens=tuple(_until(record, rounds, "generated_tokens") for record in records),
+        trained_tokens=tuple(_until(record, rounds, "trained_tokens") for record in records),
+    )
+
+
+def area(rounds: Sequence[int], values: Sequence[float]) -> float:
+    """The mean of `values` over `rounds` by the trapezoid rule; a single value is its own mean."""
+    if len(rounds) < 2:
+        return values[0]
+    steps = range(1, len(rounds))
+    whole = sum((rounds[i] - rounds[i - 1]) * (values[i] + values[i - 1]) / 2 for i in steps)
+    return whole / (rounds[-1] - rounds[0])
+
+
+def _all(done: CellRound, local: LocalTasks) -> list[float]:
+    """The mean accuracy over all tasks of each node that was asked."""
+    return [mean(list(node.values())) for node in done.accuracy if node]
+
+
+def _own(done: CellRound, local: LocalTasks) -> list[float]:
+    """The mean accuracy of each node over its local tasks."""
+    found = [
+        [v for task, v in (n or {}).items() if task in own]
+        for n, own in zip(done.accuracy, local, strict=True)
+    ]
+    return [mean(values) for values in found if values]
+
+
+def _others(done: CellRound, local: LocalTasks) -> list[float]:
+    """The mean accuracy of each node over others' tasks."""
+    every = frozenset(task for node in done.accuracy for task in node or {})
+    return _own(done, [every - own for own in local])
+
+
+def _mean(nodes: Sequence[float]) -> float | None:
+    return mean(nodes) if nodes else None
+
+
+def _half(ends: Sequence[Sequence[float]]) -> float | None:
+    """Half-width over seeds, or over nodes where there is one seed. `ends`: accuracy per seed, per
+    node.
+    """
+    return ci95(ends[0] if len(ends) == 1 else [mean(nodes) for nodes in ends if nodes])
+
+
+def _task(done: CellRound, task: str) -> float:
+    return mean([node[task] for node in done.accuracy if node and task in node])
+
+
+def _until(record: Record, rounds: Sequence[int], name: str) -> tuple[int, ...]:
+    return tuple(
+        int(sum(done.metrics[name] for done in record.rounds[:number])) for number in rounds
+    )
+
+
+def _tuples(rows: Sequence[Sequence[T]]) -> tuple[tuple[T, ...], ...]:
+    return tuple(tuple(row) for row in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class AttackSummary:
+    """The effect of an attack on the honest nodes. Shares are of counts, in [0, 1]; None if there
+    was nothing.
+    """
+
+    # Per seed: share of local completions with the payload, in the last rounds
+    success: tuple[float, ...]
+    length: tuple[float, ...]  # per seed: tokens of a local completion, in the last rounds
+    honest_refused: float | None  # share of the honest groups selected that the defence refused
+    hostile_refused: float | None  # the same of hostile ones
+    hostile_selected: float | None  # share of the groups selected that were hostile
+
+
+@dataclass(frozen=True, slots=True)
+class ArmSummary:
+    """One arm over all its seeds. Lists "per seed" are in the order of `Report.seeds`."""
+
+    local_groups: int  # trained on per round
+    external_groups: int  # trained on per round
+    cumulative_reward: tuple[float, ...]  # per seed
+    mean: float  # of the cumulative rewards
+    ci95: float | None  # half-width, by Student's t over seeds; None for one seed
+    rewards: tuple[tuple[float, ...], ...]  # per seed, per round
+    # Per seed: mean reward of a completion in the last rounds, in [0, 1]
+    final_reward: tuple[float, ...]
+    # Per seed, per round: of local groups, non-zero advantage
+    informative_share: tuple[tuple[float, ...], ...]
+    # Per seed, per node: cumulative over the rounds it took part in
+    node_rewards: tuple[tuple[float, ...], ...]
+    generated_tokens: int  # all nodes, rounds and seeds
+    trained_tokens: int  # all nodes, rounds and seeds
+    rollouts: int  # all nodes, rounds and seeds
+    skipped: Mapping[str, int]  # questions and groups left out, by reason
+    rejected: Mapping[str, int]  # messages refused, by reason
+    attack: AttackSummary | None  # None where nobody attacks
+    # Figure of rollouts.groups.METRICS -> per seed, per round
+    metrics: Mapping[str, tuple[tuple[float, ...], ...]]
+    held_out: HeldOut | None = None  # None without --evaluate-every
+
+
+@dataclass(frozen=True, slots=True)
+class ArmCost:
+    """Time and memory of an arm on this machine."""
+
+    # By phase, all nodes, and "round" for the whole; mean over rounds, seeds
+    seconds_per_round: Mapping[str, float]
+    # Per seed, per round: since the start, without held-out questions
+    wall_seconds: tuple[tuple[float, ...], ...]
+    # The same of all cores, all processes of a cell; zeros for real nodes
+    cpu_seconds: tuple[tuple[float, ...], ...]
+    peak_memory_mb: float  # of one cell: its worker and what that started
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The whole file."""
+
+    nodes: tuple[str, ...]  # index, and in a mixed swarm what distinguishes the node
+    rounds: int  # of every arm and seed
+    seeds: tuple[int, ...]  # of the repetitions of every arm
+    questions: int  # per node and round: the highest reward of a node in a round
+    scoring: str  # exact or graded: whether a reward is a share of right answers
+    arms: Mapping[str, ArmSummary]  # by name, as given
+    cost: Mapping[str, ArmCost]  # by the arm's name: what depends on the machine
+
+
+def build_report(config: SimulationConfig, records: Sequence[Record]) -> Report:
+    """The report on these cells, which may come in any order. Cells of an arm may be missing."""
+    arms = [
+        arm for arm in parse_arms(config.arms) if any(record.cell.arm == arm for record in records)
+    ]
+    seeds = tuple(range(config.seed, config.seed + config.seeds))
+    by_cell = {(record.cell.arm, record.cell.seed): record for record in records}
+    rows = {arm: [by_cell[arm, seed] for seed in seeds if (arm, seed) in by_cell] for arm in arms}
+    return Report(
+        nodes=tuple(node_names(config)),
+        rounds=config.rounds,
+        seeds=seeds,
+        questions=config.round.questions,
+        scoring=config.environment.scoring,
+        arms={
+            str(arm): _summary(cell_config(config, rows[arm][0].cell), arm, rows[arm])
+            for arm in arms
+        },
+        cost={str(arm): _cost(rows[arm]) for arm in arms},
+    )
+
+
+def _summary(config: SimulationConfig, arm: Arm, records: Sequence[Record]) -> ArmSummary:
+    totals = tuple(sum(done.reward for done in record.rounds) for record in records)
+    rounds = [done for record in records for done in record.rounds]
+    return ArmSummary(
+        local_groups=arm.local,
+        external_groups=arm.external,
+        cumulative_reward=totals,
+        mean=mean(totals),
+        ci95=ci95(totals),
+        rewards=tuple(tuple(done.reward for done in record.rounds) for record in records),
+        final_reward=tuple(
+            mean([done.reward for done in record.rounds[-LAST:]]) / config.round.questions
+            for record in records
+        ),
+        informative_share=tuple(
+            tuple(done.metrics["informative_share"] for done in r.rounds) for r in records
+        ),
+        node_rewards=tuple(
+            tuple(
+                sum(done.node_rewards[node] or 0.0 for done in record.rounds)
+                for node in range(config.nodes)
+            )
+            for record in records
+        ),
+        generated_tokens=int(sum(done.metrics["generated_tokens"] for done in rounds)),
+        trained_tokens=int(sum(done.metrics["trained_tokens"] for done in rounds)),
+        rollouts=int(sum(done.metrics["rollouts"] for done in rounds)),
+        skipped=total([done.skipped for done in rounds]),
+        rejected=total([record.rounds[-1].rejected for record in records]),
+        attack=None if config.attack.kind == "none" else _attack(records),
+        held_out=held_out(
+            records, [frozenset(local_tasks(config, node)) for node in range(config.nodes)]
+        ),
+        metrics={  # with six digits, so that a report of many seeds stays small
+            name: tuple(
+                tuple(float(f"{r.metrics.get(name, 0.0):.6g}") for r in record.rounds)
+                for record in records
+            )
+            for name in METRICS
+        },
+    )
+
+
+def _attack(records: Sequence[Record]) -> AttackSummary:
+    totals = Counter(total([done.attack for record in records for done in record.rounds]))
+    return AttackSummary(
+        success=tuple(_marked(record.rounds[-LAST:]) for record in records),
+        length=tuple(
+            mean([done.metrics["mean_length"] for done in record.rounds[-LAST:]])
+            for record in records
+        ),
+        honest_refused=_share(totals["honest refused"], totals["honest selected"]),
+        hostile_refused=_share(totals["hostile refused"], totals["hostile selected"]),
+        hostile_selected=_share(
+            totals["hostile selected"], totals["hostile selected"] + totals["honest selected"]
+        ),
+    )
+
+
+def _marked(rounds: Sequence[CellRound]) -> float:
+    totals = Counter(total([done.attack for done in rounds]))
+    return _share(totals["marked"], totals["generated"]) or 0.0
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _cost(records: Sequence[Record]) -> ArmCost:
+    rounds = [done for record in records for done in record.rounds]
+    phases = dict.fromkeys(phase for done in rounds for phase in done.seconds)
+    return ArmCost(
+        seconds_per_round={
+            phase: mean([done.seconds.get(phase, 0.0) for done in rounds]) for phase in phases
+        },
+        wall_seconds=tuple(_running(record, "round") for record in records),
+        cpu_seconds=tuple(_running(record, "cpu") for record in records),
+        peak_memory_mb=max(record.peak_mb for record in records),
+    )
+
+
+def _running(record: Record, phase: str) -> tuple[float, ...]:
+    """Seconds spent in this phase up to the end of every round, rounded to 0.1 s."""
+    return tuple(
+        round(total, 1)
+        for total in accumulate(done.seconds.get(phase, 0.0) for done in record.rounds)
+    )
+
+
+def t_975(degrees: int) -> float:
+    """97.5 % quantile of Student's t. Beyond the table it expands around the normal quantile: right
+    to 5 digits.
+    """
+    if degrees <= len(T_975):
+        return T_975[degrees - 1]
+    z = statistics.NormalDist().inv_cdf(0.975)
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+    )
+    return sum(term / math.pow(degrees, power) for power, term in enumerate(terms))
+
+
+def ci95(values: Sequence[float]) -> float | None:
+    """Half-width of the 95 % interval of the mean: mean ± this. None for fewer than two values."""
+    if len(values) < 2:
+        return None
+    return t_975(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
