@@ -307,9 +307,9 @@ class NodeConfig(LearningConfig, WithObservers):
 
     from_home: ClassVar[frozenset[str]] = frozenset({"swarm"})
     home: Path = Path("~/.swarm-node")
-    """Home folder of the node, for its identity, checkpoints and logs. Outside of it, only the
-    files and plug-ins that you name for this home are noted, in your state folder
-    (docs/reference/home.md).
+    """Home folder of the node, for its identity, checkpoints and logs. Two things are kept outside
+    of it: the names of files and plug-ins that you give for this home, in your state folder, and
+    what is downloaded, in your cache folder (docs/reference/home.md).
     """
     max_rounds: Count = 0
     """Stop after this many rounds in total, including those before a resume. 0: continue until

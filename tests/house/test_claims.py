@@ -286,7 +286,14 @@ def test_the_page_of_work_without_a_network_names_whatever_a_node_calls() -> Non
         assert (ROOT / "swarm_node" / file).exists(), file
         assert word in told, file
     assert "calls nothing else" not in told
-    assert "https://" in told  # of a swarm's signed file
+    assert "https://" in told  # of a swarm's manifest
+
+
+def test_the_text_of_the_home_says_that_downloads_are_kept_elsewhere() -> None:
+    text = " ".join((options(NodeConfig)["home"].about.description or "").split())
+    assert "cache folder" in text and "state folder" in text
+    told = page("docs/reference/home.md")
+    assert "`~/.cache/swarm-node`" in told and "homes.json" in told
 
 
 def test_no_page_says_that_make_test_runs_all_tests() -> None:
