@@ -21,8 +21,9 @@ from pydantic.fields import FieldInfo
 
 from swarm_node.commands.table import COMMANDS as ENTRIES
 from swarm_node.common.command import Purpose
-from swarm_node.node.defaults import MODEL, suited
+from swarm_node.node.defaults import suited
 from swarm_node.page.settings import PageConfig
+from swarm_node.policy.named import OF_HUB
 from swarm_node.rollouts.groups import METRICS, Overlap, RoundReport, StepReport
 from swarm_node.settings import (
     BootstrapConfig,
@@ -189,7 +190,7 @@ def options_page() -> str:
 def plain_run() -> NodeConfig:
     """The configuration of a `run` that is given nothing, where memory suffices for the model."""
     config = with_sections(NodeConfig)()
-    named = config.model.model_copy(update={"name": MODEL})
+    named = config.model.model_copy(update={"name": OF_HUB})
     return suited(config.model_copy(update={"model": named}))
 
 

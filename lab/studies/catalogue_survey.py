@@ -27,7 +27,8 @@ from reasoning_gym.factory import DATASETS, create_curriculum, has_curriculum
 
 from lab.benchmarks import command
 from swarm_node.environments.reasoning_gym.catalogue import REFUSED
-from swarm_node.environments.reasoning_gym.source import LibraryItem, NoQuestion
+from swarm_node.environments.reasoning_gym.drawing import NoQuestion
+from swarm_node.environments.reasoning_gym.source import LibraryItem
 from swarm_node.scoring.contract import is_score
 
 ORDERS = ("forwards", "backwards")

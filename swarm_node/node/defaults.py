@@ -16,8 +16,8 @@ from swarm_node.policy import named
 from swarm_node.settings import NO_TEMPLATE, LearningConfig, NodeConfig
 from swarm_node.settings.sections import Section
 
-MODEL, STARTER = "smollm2-135m", "rare"
-# Bytes that the processes of a node with that model take: docs/results/memory.md measured 2.33e9
+STARTER = "rare"
+# Bytes that the processes of a node with smollm2-135m take: docs/results/memory.md measured 2.33e9
 NEEDED = 2.4e9
 # First tasks asked at a time; shots where not all of them are texts to go on with
 AT_ONCE, SHOTS = 4, 4
@@ -34,9 +34,11 @@ def resolved(config: N, tell: named.Tell) -> N:
     """
     name, kept = config.model.name, model_of(config.home.expanduser())
     if "name" in config.model.model_fields_set:
-        named.check_model(config.model, tell)
+        named.check_model(config.model, tell, earlier=kept.get("name") == name)
     elif named.is_starter(kept.get("name")) or kept.get("name") in (*named.KNOWN,):
         name = str(kept["name"])
+        if name in named.KNOWN:
+            named.obtain(name, tell, earlier=True)
     else:
         name = _first_model(config, tell)
     config = _filled(config, {"model": {"name": name}})
@@ -51,16 +53,17 @@ def _first_model(config: NodeConfig, tell: named.Tell) -> str:
     there = min(there, config.limits.memory * 1e6) if config.limits.memory else there
     if there < NEEDED:
         tell(
-            f"not enough memory for {MODEL} (needs {NEEDED / 1e9:.1f} GB, {there / 1e9:.1f} GB is "
-            f"free): training the tiny model '{STARTER}' instead"
+            f"not enough memory for {named.OF_HUB} (needs {NEEDED / 1e9:.1f} GB, "
+            f"{there / 1e9:.1f} GB is free): training the starter instead, "
+            f"{named.described(STARTER)}"
         )
         return STARTER
     try:
-        named.obtain(MODEL, tell)
+        return named.best(tell)
     except UserError as error:
-        tell(f"{error}; training the tiny model '{STARTER}' instead")
+        why = str(error).partition("; give ")[0]
+        tell(f"{why}; training the starter instead, {named.described(STARTER)}")
         return STARTER
-    return MODEL
 
 
 def model_of(folder: Path) -> Mapping[str, Any]:

@@ -46,7 +46,7 @@ def only_bars_of_downloads() -> Iterator[None]:
     """Inside, transformers draws no bars of loading; the hub's library draws those of downloads, on
     a terminal.
     """
-    from huggingface_hub.utils import are_progress_bars_disabled, enable_progress_bars
+    from huggingface_hub.utils.tqdm import are_progress_bars_disabled, enable_progress_bars
 
     shown = logging.is_progress_bar_enabled()
     downloads = not are_progress_bars_disabled() and sys.stderr.isatty()

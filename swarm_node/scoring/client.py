@@ -64,7 +64,6 @@ class ScoringClient:
     Any thread may ask.
     """
 
-    library = ""  # a folder with more modules for the source
     bounded = True  # whether text beside an answer is unpaid (`bound.py`); set before the start
     start_limit = 60.0  # seconds until the process says hello; about 1 s where nothing else runs
 
@@ -172,13 +171,12 @@ class ScoringClient:
 
     def _program(self, lifeline: int) -> dict[str, Any]:
         """The arguments with which Popen starts the scoring process."""
-        library = {"PYTHONPATH": self.library} if self.library else {}
         limits = [str(lifeline), str(self._memory_limit * 1024 * 1024), str(self._time_limit)]
         limits.append(contract.BOUNDED if self.bounded else contract.FREE)
         server = [sys.executable, "-s", "-P", "-B", "-Wignore", "-m", "swarm_node.scoring.server"]
         return {
             "args": [*server, self._source, self._scorers, *limits],
-            "env": clean_environment(KEPT_VARIABLES, SET_VARIABLES | library),
+            "env": clean_environment(KEPT_VARIABLES, SET_VARIABLES),
             "cwd": "/",
         }
 

@@ -12,6 +12,7 @@ from typing import Any
 from swarm_node.common.errors import UserError, reason_of
 from swarm_node.common.files import plain, write_bytes, write_json
 from swarm_node.common.parsing import parse_typed, read_json, read_whole
+from swarm_node.policy.named import described
 from swarm_node.settings.options import flatten
 from swarm_node.simulation.arms import Cell, Record
 from swarm_node.simulation.settings import SimulationConfig
@@ -81,7 +82,9 @@ class ReportFolder:
                 f"{self.path} cannot be written ({reason_of(error)}): choose another --out"
             ) from error
         seeds = range(config.seed, config.seed + config.seeds)
-        write_json(self.manifest, manifest(KIND, config, seeds))
+        names = dict.fromkeys(config.node_models or (config.model.name,))
+        models = [described(name) for name in names]
+        write_json(self.manifest, manifest(KIND, config, seeds, models=models))
         return warning
 
     def log(self, cell: Cell) -> Path:

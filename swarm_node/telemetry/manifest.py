@@ -38,10 +38,15 @@ GIT_SECONDS = 5.0  # a git that takes longer is not waited for
 
 
 def manifest(
-    kind: str, config: BaseModel, seeds: Sequence[int], command: Sequence[str] | None = None
+    kind: str,
+    config: BaseModel,
+    seeds: Sequence[int],
+    command: Sequence[str] | None = None,
+    models: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The content of a manifest. `kind` says what made the folder ("simulation", "node"), so that
-    no other folder is taken for one. Secrets stand in it as `***`.
+    no other folder is taken for one. Secrets stand in it as `***`. `models`: a line on each model
+    that is trained.
     """
     return {
         "kind": kind,
@@ -49,6 +54,7 @@ def manifest(
         "command": [hidden(word) for word in (sys.argv if command is None else command)],
         "seeds": list(seeds),
         "config": config.model_dump(mode="json"),
+        "models": list(models),
         "commit": commit(Path(__file__).resolve().parents[2]),
         "versions": versions(),
         "hardware": hardware(),
@@ -133,12 +139,12 @@ def _output(command: Sequence[str]) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def keep_records(telemetry: Telemetry, home: Path, config: NodeConfig) -> None:
-    """Write the manifest, and from now on every event. If the folder cannot be written, only these
-    files are lost.
+def keep_records(telemetry: Telemetry, home: Path, config: NodeConfig, model: str = "") -> None:
+    """Write the manifest, with the line on the model, and from now on every event. If the folder
+    cannot be written, only these files are lost.
     """
     try:
-        write_json(home / "manifest.json", manifest("node", config, [config.seed]))
+        write_json(home / "manifest.json", manifest("node", config, [config.seed], None, [model]))
         telemetry.add(JsonLines(home / "events.jsonl", telemetry.show, most=MOST_BYTES))
     except OSError as error:
         telemetry.emit(

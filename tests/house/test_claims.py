@@ -19,7 +19,8 @@ from lab.benchmarks.front_door import EXAMPLES, commands
 from lab.benchmarks.pages import TUTORIALS
 from protocol.versions import CURRENT
 from swarm_node.commands.run import RUN
-from swarm_node.node.defaults import MODEL, NEEDED, of_pretrained
+from swarm_node.node.defaults import NEEDED, of_pretrained
+from swarm_node.policy.named import OF_HUB
 from swarm_node.settings import NodeConfig, with_sections
 from swarm_node.settings.command_line import find_flag, flags_of
 from swarm_node.settings.options import flatten, help_page, options
@@ -178,7 +179,7 @@ def test_the_page_of_options_has_what_a_plain_run_takes() -> None:
 
 def test_the_help_of_run_says_that_a_plain_run_takes_other_values() -> None:
     text = " ".join(help_page(with_sections(NodeConfig), "swarm-node run").split())
-    assert f"trains {MODEL}, and sets other values to suit it" in text
+    assert f"trains {OF_HUB}, and sets other values to suit it" in text
 
 
 def test_the_learning_rates_in_the_help_of_run_are_those_that_it_takes() -> None:
@@ -193,7 +194,7 @@ def test_no_configuration_says_that_it_is_what_a_plain_run_does_and_trains_anoth
     for path in (ROOT / "configs").glob("*.toml"):
         text = path.read_text()
         if re.search(r"what `swarm-node run` does", text):
-            assert tomllib.loads(text)["model"]["name"] == MODEL, path
+            assert tomllib.loads(text)["model"]["name"] == OF_HUB, path
 
 
 def test_the_flags_that_the_page_in_a_browser_names_exist() -> None:
@@ -273,20 +274,30 @@ def test_the_times_of_the_tutorials_are_of_commands_that_the_tutorials_have() ->
         assert command in (TUTORIALS / f"{name}.md").read_text(), (tutorial, command)
 
 
-CALLED = {  # what a node may call beside its peers, and a word for it on the page
-    "policy/named.py": "the Hub",
-    "common/wheels.py": "the package index",
-    "environments/reasoning_gym/environment.py": "reasoning-gym",
+# Who makes HTTP requests, and how the page of work without a network names what is called
+CALLED = {
+    "contribute/answer.py": "a model's API",
+    "contribute/api.py": "a model's API",
+    "generation/vllm/generator.py": "one of vLLM",
+    "network/trial.py": "a swarm's manifest",
+    "policy/named.py": "the Hub, if `model.name` is a name on it",
 }
 
 
 def test_the_page_of_work_without_a_network_names_whatever_a_node_calls() -> None:
+    """tests/house/test_http_clients.py: no other file makes a client."""
+    files = (ROOT / "swarm_node").rglob("*.py")
+    imports = re.compile(r"from swarm_node\.common(\.http import| import http)")
+    found = {
+        str(file.relative_to(ROOT / "swarm_node"))
+        for file in files
+        if imports.search(file.read_text())
+    }
+    assert found == CALLED.keys()
     told = page("docs/how-to/offline.md")
-    for file, word in CALLED.items():
-        assert (ROOT / "swarm_node" / file).exists(), file
-        assert word in told, file
+    for word in {*CALLED.values(), "a data set of the Hub", "a tracker"}:
+        assert word in told, word
     assert "calls nothing else" not in told
-    assert "https://" in told  # of a swarm's manifest
 
 
 def test_the_text_of_the_home_says_that_downloads_are_kept_elsewhere() -> None:

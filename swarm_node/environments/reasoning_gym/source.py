@@ -3,10 +3,7 @@ MB and a second.
 
 The library is not deterministic by itself: two datasets depend on process-wide state (the decimal
 context, the global random stream) that others change. So each question is built from the same
-state. Our own scorers score completions.
-
-Held-out questions differ from all others in text, not only in address: an address draws questions
-until one is on its own side, held out or not (see `addressing.is_held_out_text`).
+state. Our own scorers score completions. starter.py makes the smallest tasks without the library.
 """
 
 import decimal
@@ -18,9 +15,9 @@ from importlib.metadata import version as installed
 from types import ModuleType
 from typing import Any
 
-from protocol.addressing import is_held_out, is_held_out_text
-from protocol.limits import MAX_QUESTIONS_PER_ROUND, MAX_SEED
+from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, LIBRARY, VERSION
+from swarm_node.environments.reasoning_gym.drawing import NoQuestion, first_on_its_side
 from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, score_with
 
 PLOTTING = (
@@ -51,13 +48,6 @@ def _library() -> Any:
 
 version = VERSION
 reasoning_gym = _library()
-DRAWS = 64  # per address, at most: a data set of few texts may have none on one side
-
-
-class NoQuestion(Exception):
-    """An address without a question: its reference answer is empty, so that no completion could be
-    right, or all texts that were drawn are on the other side.
-    """
 
 
 class LibraryItem:
@@ -96,17 +86,13 @@ def _facts(name: str, dataset: Any, metadata: Mapping[str, Any]) -> dict[str, An
 
 
 def build(dataset: str, config_id: str, seed: int, index: int) -> LibraryItem:
-    """The question at this address: the first one drawn that is on the seed's side, held out or
-    not. It takes only names from the catalogue: parameters from outside are an attack (10^7 terms,
-    a path of a file).
+    """The question at this address. It takes only names from the catalogue: parameters from outside
+    are an attack (10^7 terms, a path of a file).
     """
-    again = random.Random(f"{dataset}/{config_id}/{seed}/{index}")
-    seeds = [seed, *(again.randint(0, MAX_SEED) for _ in range(DRAWS - 1))]
-    items = (LibraryItem(dataset, CATALOGUE[dataset][config_id], each, index) for each in seeds)
-    for item in items:
-        if is_held_out_text(item.prompt) == is_held_out(seed):
-            return item
-    raise NoQuestion(dataset)
+    config = CATALOGUE[dataset][config_id]
+    return first_on_its_side(
+        dataset, config_id, seed, index, lambda drawn: LibraryItem(dataset, config, drawn, index)
+    )
 
 
 @contextmanager

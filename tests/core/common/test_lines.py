@@ -5,7 +5,6 @@ import ast
 import base64
 import io
 import logging
-import os
 import re
 import socket
 import subprocess
@@ -23,9 +22,10 @@ from rich.live import Live
 from rich.table import Table
 
 from swarm_node.commands import cli
-from swarm_node.common import terminal, wheels
+from swarm_node.common import terminal
 from swarm_node.common.console import Terminal
 from swarm_node.common.errors import UserError, first_line, last_line, printable, printable_end
+from swarm_node.policy import named
 
 ROOT = Path(__file__).parents[3]
 HOSTILE = (
@@ -192,18 +192,18 @@ def answer(head: bytes) -> tuple[str, threading.Thread]:
 
 
 @pytest.mark.parametrize("length", range(0, 110, 7))
-def test_the_token_of_a_private_index_is_not_shown(
-    length: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_the_token_of_a_private_hub_is_not_shown(
+    length: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before, the message was cut to 120 characters first, and half a password is not found."""
-    head = "HTTP/1.1 404 \x1b[31mgone\x9b2J\r\ncontent-length: 0\r\n\r\n".encode("latin-1")
+    head = "no HTTP \x1b[31mgone\x9b2J\r\ncontent-length: 0\r\n\r\n".encode("latin-1")
     host, _ = answer(head)
     user, token = "u" * (length + 1), f"{SECRET.replace('/', '_')}{'k' * 60}"
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_INDEX_URL", f"http://{user}:{quote(token, safe='')}@{host}/simple")
-    wheel = wheels.Wheel("project", "project-1-py3-none-any.whl", 10, "0" * 64)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.setenv("HF_ENDPOINT", f"http://{user}:{quote(token, safe='')}@{host}/hub")
+    named.only_here.cache_clear()
     with pytest.raises(UserError) as raised:
-        wheels.member(wheel, tmp_path, print, "it cannot be had", "get it")
+        named.only_here("nobody/nothing")
     said = str(raised.value)
     assert "127.0.0.1" in said and not obeyed(said)
     assert quote(token, safe="")[:4] not in said and "kkkk" not in said, said

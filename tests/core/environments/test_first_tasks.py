@@ -17,7 +17,7 @@ def config(home: Path, **given: object) -> NodeConfig:
 def test_a_pretrained_model_gets_adapters_their_rate_and_the_first_tasks(
     tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(named, "obtain", lambda name, tell: Path(name))
+    monkeypatch.setattr(named, "best", lambda tell: "smollm2-135m")
     found = resolved(config(tmp_path), print)
     assert (found.model.name, found.model.lora_rank, found.model.template_arguments) == (
         "smollm2-135m",

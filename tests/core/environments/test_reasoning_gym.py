@@ -1,16 +1,24 @@
 """The environment as a node uses it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
 
 import pytest
 import reasoning_gym as library
 
 from protocol.addressing import is_held_out_text
+from protocol.limits import MAX_SEED
 from protocol.messages import PeerId, Question, Round
+from swarm_node.common.errors import UserError
+from swarm_node.environments.episodes.environment import SECOND_TRY
 from swarm_node.environments.kinds import UnknownTaskError, find, held_out
+from swarm_node.environments.reasoning_gym import installed, source, starter
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, STARTER_TASKS
+from swarm_node.environments.reasoning_gym.drawing import NoQuestion
 from swarm_node.environments.reasoning_gym.environment import KIND, ReasoningGym
 from swarm_node.rollouts.groups import Skipped
+from swarm_node.settings import NodeConfig
 from tests.commands import python
 
 UNKEYED = {"graph_color", "propositional_logic"}  # any solution is right
@@ -84,6 +92,54 @@ def test_prompts_are_the_librarys(gym: ReasoningGym) -> None:
         drawn_again == [is_held_out_text(prompt) for prompt in expected]
         and 0 < sum(drawn_again) < 36
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", STARTER_TASKS)
+def test_the_starters_tasks_are_the_same_without_the_library(task: str) -> None:
+    """Questions, answers and what scorers know, at addresses that some were drawn twice for."""
+    dataset, config_id = task.split("/")
+    addresses = Random(task)
+    for _ in range(400):
+        place = (dataset, config_id, addresses.randint(0, MAX_SEED), addresses.randrange(256))
+        made = [_found(build, place) for build in (source.build, starter.build)]
+        assert made[0] == made[1], place
+
+
+def _found(build: Callable[..., Any], place: tuple[object, ...]) -> object:
+    try:
+        item = build(*place)
+    except NoQuestion:
+        return None
+    return item.prompt, item.answer, item.portable, item.score("1/2"), item.score(item.answer)
+
+
+def test_without_the_library_a_node_makes_the_starters_tasks_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gym = ReasoningGym()
+    with_it = gym.prompts(gym.sample(ALICE, Round(3), 18))
+    digests = [gym.digest(task) for task in gym.tasks]
+    gym.close()
+    monkeypatch.setattr(installed, "find_spec", lambda name: None)
+    without = ReasoningGym()
+    assert without.prompts(without.sample(ALICE, Round(3), 18)) == with_it
+    assert [without.digest(task) for task in without.tasks] == digests
+    asked = without.sample(ALICE, Round(3), 1)[0]
+    assert without.catalogue.knows(asked)
+    assert not without.catalogue.knows(asked.model_copy(update={"config_id": "easy"}))
+    assert without.score([(asked, [key_of(asked)])]) == [(1.0,)]
+    without.close()
+    for task in ("zebra_puzzles/easy", "gcd/easy"):
+        with pytest.raises(UserError) as caught:
+            ReasoningGym([STARTER_TASKS[0], task])
+        line = str(caught.value)
+        assert f"task {task} needs reasoning-gym" in line and "textswarm[gym]" in line
+        assert "\n" not in line
+    with pytest.raises(UserError, match="needs reasoning-gym"):
+        SECOND_TRY.start(["second_try.gcd/easy"], NodeConfig())
+    with pytest.raises(UserError, match="needs reasoning-gym"):
+        key_of(asked.model_copy(update={"dataset": "bf", "config_id": "paper"}))
 
 
 @pytest.mark.slow

@@ -17,7 +17,8 @@ def config(home: Path, **given: object) -> NodeConfig:
 
 @pytest.fixture
 def had(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(named, "obtain", lambda name, tell: Path(name))
+    monkeypatch.setattr(named, "obtain", lambda name, tell, earlier=False: Path(name))
+    monkeypatch.setattr(named, "is_of_earlier", lambda name: False)
 
 
 def test_what_the_user_gave_stays(tmp_path, had) -> None:
@@ -64,18 +65,19 @@ def test_a_starter_is_trained_as_ever(tmp_path) -> None:
     assert resolved(asked, print) == asked
 
 
-@pytest.mark.parametrize(("memory", "words"), [(500.0, "2.4 GB of memory"), (0.0, "no such index")])
+@pytest.mark.parametrize(("memory", "words"), [(500.0, "2.4 GB of memory"), (0.0, "no such hub")])
 def test_a_starter_stands_in_where_memory_is_short_or_the_model_cannot_be_had(
     tmp_path, monkeypatch, memory, words
 ) -> None:
-    def refuse(name: str, tell: object) -> Path:
-        raise UserError("no such index")
+    def refuse(tell: object) -> str:
+        raise UserError("no such hub; give something else")
 
-    monkeypatch.setattr(named, "obtain", refuse)
+    monkeypatch.setattr(named, "best", refuse)
     said: list[str] = []
     found = resolved(config(tmp_path, limits=LimitsConfig(memory=memory)), said.append)
     assert found.model.name == "rare" and not found.model.lora_rank
-    assert len(said) == 1 and words in said[0] and "starter rare" in said[0]
+    assert len(said) == 1 and words in said[0] and "give something else" not in said[0]
+    assert "the starter trains, rare: a starter of swarm-node, MIT, 3 MB" in said[0]
 
 
 @pytest.mark.parametrize(
@@ -96,3 +98,18 @@ def test_a_home_goes_on_with_its_model_if_that_is_one_of_ours(
     (folder / "state.json").write_text(json.dumps({"extra": {"model": kept}}) if kept else "[")
     found = resolved(config(tmp_path), print)
     assert (found.model.name, found.model.lora_rank) == (name, rank)
+
+
+def test_a_home_of_an_earlier_version_asks_for_its_model_as_that_one(tmp_path, monkeypatch) -> None:
+    """It may have begun when the hub's name stood for the weights of the package as well."""
+    asked: list[bool] = []
+    monkeypatch.setattr(
+        named, "obtain", lambda name, tell, earlier=False: asked.append(earlier) or Path(name)
+    )
+    folder = tmp_path / "checkpoints" / "00000020"
+    folder.mkdir(parents=True)
+    (folder / "state.json").write_text(json.dumps({"extra": {"model": {"name": "smollm2-135m"}}}))
+    resolved(config(tmp_path), print)
+    resolved(config(tmp_path, model={"name": "smollm2-135m"}), print)
+    resolved(config(tmp_path / "new", model={"name": "smollm2-135m"}), print)
+    assert asked == [True, True, False]

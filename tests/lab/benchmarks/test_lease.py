@@ -2,6 +2,7 @@
 more than that.
 """
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -68,7 +69,7 @@ def test_what_is_sent_fits_and_comes_together_again(tmp_path, monkeypatch) -> No
     monkeypatch.setitem(
         lease.named.KNOWN,
         lease.MODEL,
-        lease.named.Pinned("a/b", "", "", lease.named.Wheel("", "", 0, "", "", len(model))),
+        lease.named.OfPackage("", "", "", "", hashlib.sha256(model).hexdigest(), ""),
     )
     for folder in folders[:-1]:
         take(folder, store)

@@ -1,0 +1,1 @@
+"""Gone to swarm_node.integrations.trl."""
