@@ -135,6 +135,15 @@ def test_readme_has_the_figures_of_attacks_that_the_results_have() -> None:
     assert f"{percent(1 - float(storm[1]))} fewer rounds" in told
 
 
+def test_readme_has_the_models_for_each_card_that_the_page_of_memory_has() -> None:
+    plans = re.compile(r"`(?:configs/)?(\w+\.toml)`: ([\w.-]+)")
+    section = README.partition("## Your graphics card")[2].partition("\n## ")[0]
+    told = {line[:7]: plans.findall(line) for line in section.splitlines() if " GB |" in line}
+    memory = (DOCS / "how-to" / "memory.md").read_text().splitlines()
+    planned = {line[:7]: plans.findall(line) for line in memory if " GB |" in line}
+    assert told and told == planned
+
+
 def test_readme_does_not_promise_what_is_not_there() -> None:
     """A public swarm, a release, an image in a registry, a graphics card on which it ran."""
     told = page("README.md")
