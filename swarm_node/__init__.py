@@ -4,15 +4,14 @@ For scripts and notebooks: `join` a swarm, `run` a node, `simulate` many. docs/h
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from swarm_node.api import Swarm, join
     from swarm_node.common.errors import UserError
     from swarm_node.integrations.handle import RunningNode, run
-    from swarm_node.settings import NodeConfig
+    from swarm_node.settings import NodeConfig, SimulationConfig
     from swarm_node.simulation.api import load_report, simulate
-    from swarm_node.simulation.settings import SimulationConfig
 
 __all__ = [
     "NodeConfig",
@@ -26,10 +25,13 @@ __all__ = [
     "simulate",
 ]
 
+# The modules of these names. Each process of a node imports this package: with all of them a
+# scoring process would take 50 MB in place of 16, and `swarm-node --version` half a second more.
+# So they are imported when they are first used
 _MODULES = {
     "NodeConfig": "settings",
     "RunningNode": "integrations.handle",
-    "SimulationConfig": "simulation.settings",
+    "SimulationConfig": "settings",
     "Swarm": "api",
     "UserError": "common.errors",
     "join": "api",
@@ -38,24 +40,16 @@ _MODULES = {
     "simulate": "simulation.api",
 }
 
+if not TYPE_CHECKING:  # a type checker and an editor follow the imports above
 
-def __getattr__(name: str) -> Any:
-    """Imports a name when it is first used: `import swarm_node` alone costs nothing."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _whole(name, getattr(import_module(f"{__name__}.{_MODULES[name]}"), name))
+    def __getattr__(name: str) -> object:
+        """Imports a name of `__all__` when it is first used."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:
     return __all__
-
-
-def _whole(name: str, found: Any) -> Any:
-    """The object as it is; a configuration class with the sections of extensions, whose mistakes
-    are a line.
-    """
-    if not name.endswith("Config"):
-        return found
-    from swarm_node.settings.command_line import told_in_a_line
-
-    return told_in_a_line(found)

@@ -3,9 +3,11 @@ configuration.
 
 A package registers a name by an entry point of a group `swarm_node.KIND`, of the kinds in GROUPS.
 What ships of these kinds is registered the same way, in pyproject.toml. Code of another package is
-imported only if a configuration names it. All else that a node can be made of stands in a table in
-the code: `commands/table.py`, `OBSERVERS` of `commands/run.py`, `LAYERS` of `rollouts/defence.py`,
-`BACKENDS` of `network/transport/libraries.py`, `ENGINES` of `simulation/engines/choice.py`.
+imported only if a configuration names it, except sections of options.
+
+All else that a node can be made of stands in a table in the code: `commands/table.py`, `OBSERVERS`
+of `commands/run.py`, `LAYERS` of `rollouts/defence.py`, `BACKENDS` of
+`network/transport/libraries.py`, `ENGINES` of `simulation/engines/choice.py`.
 """
 
 import difflib
@@ -29,7 +31,6 @@ GROUPS = (
     "advantages",
     "trackers",
     "settings",
-    "configurations",
 )
 # Kind -> methods that its objects need
 CALLED = {"samplers": ("observe", "split", "order", "at_once", "choose")}
@@ -95,7 +96,7 @@ def target(kind: str, name: str, besides: Sequence[str] = ()) -> str:
         close = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
         meant = f"did you mean {close[0]!r}? " if close else ""
         raise UserError(
-            f"nothing is registered as {name!r} among {kind}: {meant}There are "
+            f"nothing is registered as {name!r} among {kind}: {meant}The names are "
             f"{', '.join(names) or 'none'}; a file of your own is named as FILE:NAME, without .py"
         )
     return known[name].value

@@ -17,7 +17,6 @@ from protocol.messages import PeerId, Round
 from swarm_node.common import plugins
 from swarm_node.environments.registry import build_environment, with_environment
 from swarm_node.generation.generator import BatchGenerator
-from swarm_node.generation.vllm.settings import VllmConfig
 from swarm_node.node.round import Node, judging
 from swarm_node.policy.loading import configured_policy
 from swarm_node.policy.memory_plan import fitted
@@ -27,7 +26,7 @@ from swarm_node.policy.tried import Tried
 from swarm_node.rollouts.defence import LAYERS, LayeredDefence
 from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
 from swarm_node.rollouts.pool import ExternalScoring, Reuse, RolloutPool, ScoringAhead
-from swarm_node.settings import DefenceConfig, LearningConfig, NodeConfig, section_of
+from swarm_node.settings import DefenceConfig, LearningConfig, NodeConfig
 from swarm_node.training.trainer import GrpoTrainer
 
 # Groups come once a second at most, and a round may take a tenth of that
@@ -123,7 +122,7 @@ def build_node(
 
 def build_generator(config: LearningConfig, policy: Policy) -> Generator:
     """A vLLM server's where the configuration names one, else one in this process."""
-    if not section_of(config, VllmConfig).url:
+    if not config.vllm.url:
         return BatchGenerator(policy, config.generation)
     from swarm_node.generation.vllm.generator import vllm_generator  # now: it loads httpx
 

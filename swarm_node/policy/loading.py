@@ -25,7 +25,6 @@ from swarm_node.common.terminal import native_kept
 from swarm_node.policy import bounds, named, soundness, tokenizer_trial
 from swarm_node.policy.device import attempt, keep_freed
 from swarm_node.policy.download import announce, only_bars_of_downloads
-from swarm_node.policy.fp8.settings import Fp8Config
 from swarm_node.policy.hardware import choose_device, multiplies_bfloat16
 from swarm_node.policy.policy import Frame, Policy
 from swarm_node.policy.precision import Use, plain
@@ -37,7 +36,6 @@ from swarm_node.settings import (
     EvaluationConfig,
     LearningConfig,
     ModelConfig,
-    section_of,
 )
 
 
@@ -61,7 +59,7 @@ def configured_policy(
 
 def precision_of(config: LearningConfig | EvaluationConfig) -> Use:
     """What puts the precision of a configuration into a model."""
-    if section_of(config, Fp8Config).precision == "bf16":
+    if config.fp8.precision == "bf16":
         return plain
     from swarm_node.policy.fp8.linear import use_fp8  # now: few ask for it
 

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from contextlib import closing
 
 from swarm_node.common.channel import Channel, inherited, telling
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation import worker_messages
 from swarm_node.simulation.arms import Cell, cell_config
 from swarm_node.simulation.engines.choice import engine_of
 from swarm_node.simulation.engines.engine import Run
-from swarm_node.simulation.settings import SimulationConfig
 
 MEMORY_SAMPLES = 30  # per cell
 

@@ -38,9 +38,9 @@ from swarm_node.network.process.keeper import (
 )
 from swarm_node.network.transport.backends import check_addresses, never_dialled
 from swarm_node.network.trial import ask_for_cards, download
-from swarm_node.settings import BootstrapConfig, NetworkConfig, NodeConfig, section_of
+from swarm_node.settings import BootstrapConfig, NetworkConfig, NodeConfig
+from swarm_node.settings.manifest import JoiningConfig
 from swarm_node.swarm.code import decode
-from swarm_node.swarm.settings import JoiningConfig
 
 Config = NodeConfig | BootstrapConfig
 C = TypeVar("C", bound=Config)
@@ -60,7 +60,7 @@ def follow_card(config: C, say: Callable[[str], None], keep: bool = False) -> C:
     """The configuration as the card allows it; unchanged without a card. `keep`: write to the home.
     UserError.
     """
-    section, file = section_of(config, JoiningConfig), cards_file(config.home.expanduser())
+    section, file = config.manifest, cards_file(config.home.expanduser())
     source = section.source.get_secret_value()
     _, card = load_cards(file)
     if isinstance(card, Refusal) and not os.access(file, os.R_OK):

@@ -22,8 +22,8 @@ from swarm_node.common.errors import Finding, Level, UserError
 from swarm_node.network.exchange.knowledge import PeerView
 from swarm_node.network.process.runner import BootstrapNode
 from swarm_node.network.process.service import REACHABILITY
-from swarm_node.settings import with_sections
-from swarm_node.settings.command_line import find_flag, flags_of, from_command_line
+from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.flags import find_flag, flags_of
 from swarm_node.settings.options import describe
 from swarm_node.simulation.folder import PATTERNS
 from tests.house.messages import messages
@@ -37,7 +37,13 @@ def make() -> ModuleType:
     return script(REFERENCE / "make.py")
 
 
-OF_OTHERS = {"--local-dir", "--repo-type", "--force-reinstall", "--logprobs-mode"}  # hf, pip, vllm
+OF_OTHERS = {
+    "--local-dir",
+    "--repo-type",
+    "--force-reinstall",
+    "--logprobs-mode",
+    "--no-deps",
+}  # hf, pip, vllm
 OF_OTHERS |= {"--help", "--help-all"}  # every command
 FLAG = re.compile(r"(?<![\w-])--[a-z][\w.…-]*")
 COMMAND = re.compile(r"swarm-node ([a-z]+)(?: ([a-z]+))?")
@@ -54,11 +60,7 @@ def test_each_message_of_the_code_is_one_line() -> None:
 
 
 def test_each_flag_that_a_message_names_exists() -> None:
-    known = [
-        flags_of(with_sections(kind))
-        for entry in COMMANDS.values()
-        if (kind := load(entry).options)
-    ]
+    known = [flags_of(kind) for entry in COMMANDS.values() if (kind := load(entry).options)]
     named = {flag.rstrip(".") for text in messages() for flag in FLAG.findall(text)}
     whole = {flag for flag in named if "…" not in flag}
     assert len(whole) > 50
@@ -147,9 +149,9 @@ def test_the_page_of_plug_ins_has_the_groups_of_entry_points_that_are_read() -> 
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
     text = (ROOT / "docs" / "how-to" / "plugins.md").read_text()
     listed = re.findall(r"^\| `swarm_node\.(\w+)` \|", text, re.MULTILINE)
-    options = {"settings", "configurations"}
-    assert sorted(listed) == sorted({*plugins.GROUPS} - options)
-    assert {*groups} == {f"swarm_node.{kind}" for kind in plugins.GROUPS}
+    assert sorted(listed) == sorted(plugins.GROUPS)
+    # A section is another package's alone
+    assert {*groups} == {f"swarm_node.{kind}" for kind in plugins.GROUPS} - {"swarm_node.settings"}
 
 
 def test_the_index_names_every_page() -> None:

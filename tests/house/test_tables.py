@@ -6,10 +6,9 @@ import pytest
 
 from swarm_node.network.transport.libraries import BACKENDS
 from swarm_node.rollouts.defence import LAYERS
-from swarm_node.settings import BootstrapConfig, DefenceConfig, NetworkConfig
+from swarm_node.settings import BootstrapConfig, DefenceConfig, NetworkConfig, SimulationConfig
 from swarm_node.settings.sections import PlugIn
 from swarm_node.simulation.engines.choice import ENGINES
-from swarm_node.simulation.settings import SimulationConfig
 
 
 def names(hint: Any) -> set[str]:

@@ -17,9 +17,9 @@ from swarm_node.common.files import open_to_read
 from swarm_node.environments import elsewhere
 from swarm_node.environments.dataset import answerable, hub, questions, reading, shapes
 from swarm_node.environments.dataset.questions import Questions
-from swarm_node.environments.dataset.settings import VERIFIERS, DatasetConfig
 from swarm_node.environments.dataset.verifiers import shown
 from swarm_node.environments.split import HELD_OUT, TRAIN
+from swarm_node.settings.questions import VERIFIERS, DatasetConfig
 
 SHOWN = 3  # examples
 MAX_MEMORY = 1024 * 1024 * 1024  # bytes of this process, whatever a library makes of a file

@@ -12,7 +12,6 @@ from swarm_node.common.errors import UserError, printable
 from swarm_node.environments import elsewhere
 from swarm_node.environments.dataset.hub import HUB, variables
 from swarm_node.environments.dataset.questions import MARKS, NEVER
-from swarm_node.environments.dataset.settings import DatasetConfig
 from swarm_node.environments.dataset.source import SOURCE
 from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.rewards import DIGITS
@@ -21,7 +20,8 @@ from swarm_node.environments.split import TRAIN
 from swarm_node.environments.split_environment import SplitEnvironment, tasks_of
 from swarm_node.rollouts.groups import Skipped, Tasks
 from swarm_node.scoring.client import ScoringClient, ScoringPool, slow_workers
-from swarm_node.settings import EnvironmentConfig, section_of
+from swarm_node.settings import EnvironmentConfig
+from swarm_node.settings.questions import DatasetConfig
 
 NAME = "dataset"
 TASKS: Tasks = tasks_of(NAME)
@@ -69,9 +69,8 @@ class Facts(BaseModel):
                     True,
                     (
                         f"{count} of {count + self.train + self.held_out} rows can never be "
-                        "correct, "
-                        f"since {self.verifier['name']} refuses their own answers, and are left "
-                        f"out: {lines}"
+                        f"correct, since {self.verifier['name']} refuses their own answers, and "
+                        f"are skipped: {lines}"
                     ),
                 )
             else:
@@ -92,7 +91,7 @@ class Facts(BaseModel):
                 True,
                 (
                     f"{self.contradicting} rows give a question of a row before another answer: "
-                    f"{lines}; both are asked, so correct one of them"
+                    f"{lines}; both are used, so correct one of them"
                 ),
             )
         if self.refused:
@@ -100,8 +99,9 @@ class Facts(BaseModel):
             yield (
                 True,
                 (
-                    f"the verifier does not take {self.refused} of {self.tried} reference answers "
-                    f"that were tried for right: {lines}; see that this is meant"
+                    f"the verifier rejects {self.refused} of {self.tried} reference answers "
+                    "that were "
+                    f"tried: {lines}; check that this is intended"
                 ),
             )
         for text in self.besides:
@@ -179,17 +179,17 @@ class DatasetKind(EnvironmentKind):
     tasks = TASKS
 
     def brought(self, config: Asking) -> Sequence[str]:
-        return (f"{NAME}/{TRAIN}",) if section_of(config, DatasetConfig).file else ()
+        return (f"{NAME}/{TRAIN}",) if config.dataset.file else ()
 
     def leaves(self, config: Asking) -> str:
-        return f"the questions of {section_of(config, DatasetConfig).file}"
+        return f"the questions of {config.dataset.file}"
 
     def fetch(self, config: Asking) -> None:
-        if (own := section_of(config, DatasetConfig)).file.startswith(HUB):
+        if (own := config.dataset).file.startswith(HUB):
             read(own)  # which keeps a copy
 
     def start(self, tasks: Sequence[str], config: Asking) -> DatasetEnvironment:
-        return DatasetEnvironment(tasks, section_of(config, DatasetConfig), config.environment)
+        return DatasetEnvironment(tasks, config.dataset, config.environment)
 
 
 KIND = DatasetKind()

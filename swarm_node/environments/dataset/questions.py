@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from swarm_node.common.errors import UserError, printable
+from swarm_node.common.nearest import meant
 from swarm_node.environments.dataset import shapes
 from swarm_node.environments.dataset.bounds import Row
 from swarm_node.environments.dataset.shapes import (
@@ -34,7 +35,6 @@ from swarm_node.environments.split import (
     share,
 )
 from swarm_node.scoring.bound import RULES
-from swarm_node.settings.options import meant
 
 MAX_ANSWER_CHARS = 16 * 1024
 MAX_ANSWER_DEPTH = 32  # of nested lists and objects: they are read again deeper in Python's stack

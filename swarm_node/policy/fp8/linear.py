@@ -24,9 +24,8 @@ from torch import Tensor, nn
 from swarm_node.common.errors import UserError
 from swarm_node.policy.fp8.kernels import Kernel, choose, reference
 from swarm_node.policy.fp8.quantise import BLOCK, Quantised
-from swarm_node.policy.fp8.settings import Fp8Config
 from swarm_node.policy.precision import Map, Precision
-from swarm_node.settings import EvaluationConfig, LearningConfig, section_of
+from swarm_node.settings import EvaluationConfig, LearningConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +208,7 @@ def swap_linears(model: Any, kernel: Kernel, in_training: bool) -> Fp8:
 
 def use_fp8(config: LearningConfig | EvaluationConfig, model: Any, device: torch.device) -> Fp8:
     """Puts FP8 into `model`, as the configuration says."""
-    precision = section_of(config, Fp8Config).precision
+    precision = config.fp8.precision
     if config.model.quantization != "none":
         raise UserError("model.quantization needs fp8.precision bf16: remove one of the two")
     return swap_linears(model, choose(device), precision == "fp8")

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
+from swarm_node.settings import SimulationConfig
 from swarm_node.simulation.engines.engine import Engine
 from swarm_node.simulation.engines.real_nodes import ProcessEngine
-from swarm_node.simulation.settings import SimulationConfig
 
 ENGINES: Mapping[str, Callable[[], Engine]] = {"memory": Engine, "process": ProcessEngine}
 
