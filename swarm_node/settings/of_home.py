@@ -32,6 +32,7 @@ from swarm_node.settings.options import (
     negated,
     options,
     sections,
+    written_keys,
 )
 from swarm_node.settings.secret import Secret
 from swarm_node.settings.sections import Grants, PlugIn, Words
@@ -63,9 +64,9 @@ def read_home(kind: type[BaseModel], given: Sequence[OptionSource]) -> OptionSou
         home = source.values.get("home") or home
     file = Path(os.path.expanduser(str(home)), HOME_FILE)
     stored = flatten(read_options(file, follow=False)) if os.path.lexists(file) else {}
-    kept = by_present_names(kind, stored)
+    kept, said = by_present_names(kind, stored), written_keys(kind, stored)
     found = sorted_out(kind, _peers_suggested(kept, given))
-    names = {key: f"{file}: {key}" for key in found.taken}
+    names = {key: f"{file}: {said.get(key, key)}" for key in found.taken}
     return OptionSource("home", found.taken, names, file, found.refused)
 
 
