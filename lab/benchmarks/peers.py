@@ -153,7 +153,7 @@ def generating(
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         policy.save(saved := Path(folder) / size)
         # A tokenizer that llama.cpp knows; it is given ids
-        for file in named.obtain("smollm2-135m").glob("token*"):
+        for file in named.obtain(named.best()).glob("token*"):
             (saved / file.name).write_bytes(file.read_bytes())
         file, ids = gguf.write(saved, size, "none"), [words(text).input_ids for text in texts]
         servers = [server(file, load.prompt_lengths[0], new, shared) for shared in (False, True)]

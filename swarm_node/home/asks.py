@@ -104,8 +104,8 @@ class Start:
         others = self.option(TASKS).flags[0]
         raise UserError(
             f"{printable(str(self.home))} was trained with {_listed(shown)}, which only its user "
-            f"may name, as a home may be a stranger's: start with {flags}, or with {others} to ask "
-            "others"
+            f"may name, as a home may be a stranger's: start with {flags}, or name other tasks "
+            f"with {others}"
         )
 
     def otherwise(self) -> str:
@@ -120,7 +120,7 @@ class Start:
         instead = f", in place of {_listed(gone)}" if gone else ""
         more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
         named = ", ".join(changed[:NAMED])
-        return f"asks, as you say, otherwise than before: {named}{more}{instead}"
+        return f"changed by you: {named}{more}{instead}"
 
     def _is_left(self, key: str) -> bool:
         """Whether this command has the option, and its user gives nothing in its place."""
@@ -160,7 +160,7 @@ def going_on(config: C, home: Path, tell: Tell) -> C:
     if not more:
         return config
     shown = {key: _shown(key, value) for key, value in more.items()}
-    tell(f"asks what this home asked before: {_listed(shown)}")
+    tell(f"using the options that this home used before: {_listed(shown)}")
     by_own_key = {start.keys[key]: value for key, value in more.items()}
     return _filled(config, by_own_key, home / ASKS_FILE)
 

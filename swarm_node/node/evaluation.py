@@ -71,6 +71,8 @@ class Measured(BaseModel):
     now: dict[str, float] = {}  # by task: its newest reward
     # By task and index of a question: its first answer, where that scored 0
     wrong: dict[str, str] = {}
+    # The newest answer of those of `wrong` that scored 1 when they were asked last
+    right: dict[str, str] = {}
 
 
 class Validation:
@@ -179,9 +181,11 @@ class Validation:
                 unasked[task] = answered.failed
                 continue
             found.setdefault(task, []).append(score)
+            self.measured.right.pop(name, None)
             if task not in known and not score:
                 self.measured.wrong[name] = text[:SHOWN]
             elif score == 1.0 and name in self.measured.wrong:
+                self.measured.right[name] = text[:SHOWN]
                 last = str(prompt).strip().rpartition("\n")[2]
                 corrected[task] = Corrected(
                     task, last[:SHOWN], self.measured.wrong[name], text[:SHOWN]

@@ -60,7 +60,7 @@ class PageProcess:
             text=True,
             errors="replace",
             start_new_session=True,  # Ctrl-C reaches only the node, which ends the page
-            env=clean_environment(OF_THE_USER),
+            env=clean_environment((*OF_THE_USER, "XDG_STATE_HOME")),
         )
         self._show, self._closing = show, threading.Event()
 

@@ -38,7 +38,7 @@ from swarm_node.settings.flags import CONFIG_FILE, flags_and_words, parse
 from swarm_node.settings.help_page import help_page
 from swarm_node.settings.mistakes import in_one_line, key_of, told, warn
 from swarm_node.settings.of_home import read_home, warn_of_home
-from swarm_node.settings.options import by_present_names, flatten, options, written_keys
+from swarm_node.settings.options import by_present_names, flatten, options
 from swarm_node.settings.plugged import empty_sections
 from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.settings.sources import OptionSource, nested, written
@@ -78,9 +78,9 @@ def from_python(kind: type[C], file: Path | str | None, *values: Mapping[str, An
     in one line.
     """
     file = shipped(Path(file)) if file else None
-    stored = _read_file(kind, file) if file else OptionSource("file")
+    stored = flatten(read_options(file)) if file else {}
     keywords = [OptionSource("flag", by_present_names(kind, flatten(given))) for given in values]
-    given = [OptionSource("file", stored.values), *keywords]
+    given = [OptionSource("file", by_present_names(kind, stored)), *keywords]
     return _combined(kind, [read_home(kind, given), *given], file)
 
 
@@ -99,8 +99,10 @@ def sources_of(
         takes = first.split(".")[-1].upper()
     word, flags = parse(kind, argv, program, takes)
     file = shipped(Path(word)) if word and not first else None
+    stored = flatten(read_options(file)) if file else {}
+    names = by_present_names(kind, {key: f"{file}: {key}" for key in stored})
     given = [
-        _read_file(kind, file) if file else OptionSource("file"),
+        OptionSource("file", by_present_names(kind, stored), names),
         read_variables(kind, KINDS, os.environ),
         flags,
     ]
@@ -110,12 +112,6 @@ def sources_of(
             raise UserError(f"{flags.names[first]} is given twice: {printable(word)!r} is one, too")
         flags.values[first], flags.names[first] = word, takes
     return file, given
-
-
-def _read_file(kind: type[BaseModel], file: Path) -> OptionSource:
-    stored = flatten(read_options(file))
-    names = {key: f"{file}: {said}" for key, said in written_keys(kind, stored).items()}
-    return OptionSource("file", by_present_names(kind, stored), names)
 
 
 def _combined(kind: type[C], given: Sequence[OptionSource], file: Path | None) -> C:

@@ -38,6 +38,6 @@ class JoiningConfig(Section):
         Earlier("--card-network", "--card.network"),
         Field(pattern=r"^([a-z2-7]{26})?$"),
     ] = ""
-    """Id of the network that you mean, as people whom you trust gave it to you. Empty: the network
+    """Id of the network that you mean, as you got it from people you trust. Empty: the network
     of the first manifest that this node sees.
     """

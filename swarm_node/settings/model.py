@@ -53,9 +53,10 @@ class ModelConfig(Section):
 
     from_home: ClassVar[frozenset[str]] = frozenset({"template_arguments"})
     name: Annotated[ModelName, Grants("a model, by a folder or a name")] = "rare"
-    """The model to train: smollm2-135m (SmolLM2-135M-Instruct, which is downloaded once; see
-    docs/how-to/offline.md), a starter (dense, rare, very_rare, rarest, rare_small, rare_large,
-    puzzler), a folder, or a name on the Hugging Face hub.
+    """The model to train: smollm2-135m (SmolLM2-135M-Instruct, which is downloaded once) or
+    smollm2-135m-q4 (from an installed package; see docs/how-to/offline.md), a starter (dense, rare,
+    very_rare, rarest, rare_small, rare_large, puzzler), a folder, or a name on the Hugging Face
+    hub.
     """
     revision: Annotated[str, Grants("a model")] = ""
     """Commit, tag or branch of a model on the hub. Empty: its main branch. Checkpoints and model

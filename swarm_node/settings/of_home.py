@@ -22,7 +22,7 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel
 
 from swarm_node.common.errors import printable
-from swarm_node.common.files import plain
+from swarm_node.common.files import check_links, plain
 from swarm_node.settings.files import read_options
 from swarm_node.settings.mistakes import warn
 from swarm_node.settings.options import (
@@ -32,7 +32,6 @@ from swarm_node.settings.options import (
     negated,
     options,
     sections,
-    written_keys,
 )
 from swarm_node.settings.secret import Secret
 from swarm_node.settings.sections import Grants, PlugIn, Words
@@ -62,11 +61,13 @@ def read_home(kind: type[BaseModel], given: Sequence[OptionSource]) -> OptionSou
     home = kind.model_fields["home"].default
     for source in given:
         home = source.values.get("home") or home
-    file = Path(os.path.expanduser(str(home)), HOME_FILE)
+    folder = Path(os.path.expanduser(str(home)))
+    check_links(folder)
+    file = folder / HOME_FILE
     stored = flatten(read_options(file, follow=False)) if os.path.lexists(file) else {}
-    kept, said = by_present_names(kind, stored), written_keys(kind, stored)
+    kept = by_present_names(kind, stored)
     found = sorted_out(kind, _peers_suggested(kept, given))
-    names = {key: f"{file}: {said.get(key, key)}" for key in found.taken}
+    names = {key: f"{file}: {key}" for key in found.taken}
     return OptionSource("home", found.taken, names, file, found.refused)
 
 

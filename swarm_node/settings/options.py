@@ -4,7 +4,7 @@ An option is a field of a configuration, or of a section in it. Its key says whe
 a file: training.learning_rate. All that is asked about options is asked by their keys.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, get_origin
@@ -86,35 +86,17 @@ def by_present_names(kind: type[BaseModel], values: Mapping[str, Any]) -> dict[s
     """Values by key, where a section may be called as in an earlier version: {"card.code": "x"} is
     {"manifest.code": "x"}. A value by the present name wins.
     """
-    return {present: values[written] for present, written in written_keys(kind, values).items()}
-
-
-def written_keys(kind: type[BaseModel], keys: Iterable[str]) -> dict[str, str]:
-    """These keys as a user wrote them, by their present names. Of two for one option it is the
-    present name.
-    """
-    found: dict[str, str] = {}
-    for key in keys:
-        present = present_key(kind, key)
-        if present == key or present not in found:
-            found[present] = key
-    return found
-
-
-def present_key(kind: type[BaseModel], key: str) -> str:
-    """The key by its present name, where an earlier version called its section otherwise."""
-    first, dot, rest = key.partition(".")
-    renamed = _renamed(kind)
-    return f"{renamed[first]}{dot}{rest}" if first in renamed else key
-
-
-@cache
-def _renamed(kind: type[BaseModel]) -> Mapping[str, str]:
-    """The present names of sections, and of options that stand in none, by their earlier names."""
-    found = dict[str, str](getattr(kind, "renamed", {}))
+    renamed = dict[str, str](getattr(kind, "renamed", {}))
     for name, section in sections(kind).items():
-        found |= dict.fromkeys(getattr(section, "earlier", ()), name)
-    return {earlier: name for earlier, name in found.items() if earlier not in kind.model_fields}
+        renamed |= dict.fromkeys(getattr(section, "earlier", ()), name)
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        first, dot, rest = key.partition(".")
+        if first in renamed and first not in kind.model_fields:
+            found.setdefault(f"{renamed[first]}{dot}{rest}", value)
+        else:
+            found[key] = value
+    return found
 
 
 def describe(kind: type[BaseModel]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from swarm_node.common.errors import UserError, printable
 from swarm_node.common.nearest import meant
 from swarm_node.settings.flags import read_value
 from swarm_node.settings.mistakes import warn
-from swarm_node.settings.options import flatten, options, present_key, sections
+from swarm_node.settings.options import by_present_names, flatten, options, sections
 from swarm_node.settings.sources import OptionSource, nested
 
 PREFIX = "SWARM_NODE_"
@@ -39,7 +39,7 @@ def read_variables(
     # `model` is a section of `run`, and a text of `contribute`
     own, own_sections = options(kind), sections(kind)
     values: dict[str, Any] = {}
-    names: dict[str, str] = {}
+    names: dict[str, str] = {}  # as its user wrote them: an option may have an earlier name
     strange = []
     for name in ours:
         key, text = _present_name(key_of(name), kinds), environment[name]
@@ -55,8 +55,9 @@ def read_variables(
     if strange:
         _warn_of(strange)
     values = flatten(nested(values))
-    names = {key: names.get(key, variable(key)) for key in values}
-    return OptionSource("environment", values, names)
+    return OptionSource(
+        "environment", values, {key: names.get(key, variable(key)) for key in values}
+    )
 
 
 def key_of(name: str) -> str:
@@ -72,7 +73,7 @@ def variable(key: str) -> str:
 def _present_name(key: str, kinds: Sequence[type[BaseModel]]) -> str:
     """The key, by its present name if one of these configurations has renamed it."""
     for kind in kinds:
-        key = present_key(kind, key)
+        (key,) = by_present_names(kind, {key: None})
     return key
 
 

@@ -72,7 +72,7 @@ class ReportFolder:
                     file.unlink()
             else:
                 raise UserError(
-                    f"{self.path} holds {kept}: continue it with --resume, or replace it by "
+                    f"{self.path} holds {kept}: continue it with --resume, or replace it with "
                     "--overwrite"
                 )
         try:

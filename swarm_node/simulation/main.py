@@ -113,7 +113,7 @@ def simulate(
                 telemetry.emit(events.Warned(warning))
             if records:
                 telemetry.emit(
-                    events.Notice(f"going on: {len(records)} of {len(cells)} cells are finished")
+                    events.Notice(f"continuing: {len(records)} of {len(cells)} cells are finished")
                 )
             records += _run(config, todo, len(cells), folder, telemetry=telemetry, worker=worker)
             report = build_report(config, records)

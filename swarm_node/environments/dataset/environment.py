@@ -121,9 +121,8 @@ class Facts(BaseModel):
                     True,
                     (
                         f"{count} of {count + self.train + self.held_out} rows can never be "
-                        "correct, "
-                        f"since {self.verifier['name']} refuses their own answers, and are left "
-                        f"out: {lines}"
+                        f"correct, since {self.verifier['name']} refuses their own answers, and "
+                        f"are skipped: {lines}"
                     ),
                 )
             else:
@@ -144,7 +143,7 @@ class Facts(BaseModel):
                 True,
                 (
                     f"{self.contradicting} rows give a question of a row before another answer: "
-                    f"{lines}; both are asked, so correct one of them"
+                    f"{lines}; both are used, so correct one of them"
                 ),
             )
         if self.refused:
@@ -152,8 +151,9 @@ class Facts(BaseModel):
             yield (
                 True,
                 (
-                    f"the verifier does not take {self.refused} of {self.tried} reference answers "
-                    f"that were tried for right: {lines}; see that this is meant"
+                    f"the verifier rejects {self.refused} of {self.tried} reference answers "
+                    "that were "
+                    f"tried: {lines}; check that this is intended"
                 ),
             )
         for text in self.besides:

@@ -234,7 +234,7 @@ def test_no_node_of_a_code_passes_on_what_does_not_hold(tmp_path: Path) -> None:
         served[:] = hostile()
         # The code names a newer card
         why = kind if kind != Refusal.ROLLED_BACK else Refusal.CONFLICT
-        assert str(why) in refused(tmp_path / "absent", *here)
+        assert told(why) in refused(tmp_path / "absent", *here)
     run(host.close())
     assert (
         "none of its nodes answers" in refused(tmp_path / "absent", *here)
