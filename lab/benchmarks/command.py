@@ -9,6 +9,8 @@ torch start at once.
 import argparse
 import json
 import platform
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
@@ -115,6 +117,30 @@ def installed(folder: Path) -> Path:
     )
     program.chmod(0o700)
     return program
+
+
+def build_wheel(folder: Path) -> Path:
+    """Builds the wheel from a copy of the checkout, so that no old build folder adds files to
+    it.
+    """
+    copy = folder / "source"
+    made = ("build", "runs", "*.egg-info", "__pycache__", ".*_cache")
+    left_out = shutil.ignore_patterns(".git", ".venv*", ".lease", ".site", *made)
+    shutil.copytree(ROOT, copy, ignore=left_out)
+    line = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--wheel-dir",
+        str(folder),
+        str(copy),
+    ]
+    subprocess.run(line, check=True)
+    (wheel,) = folder.glob("textswarm-*.whl")
+    return wheel
 
 
 def versions(*packages: str) -> dict[str, str]:

@@ -33,12 +33,12 @@ from lab.benchmarks import command, common, generation, step
 from lab.benchmarks.generation import Work
 from swarm_node.generation.vllm.generator import VllmGenerator
 from swarm_node.generation.vllm.server import VllmServer
-from swarm_node.generation.vllm.settings import VllmConfig
 from swarm_node.hub import gguf
 from swarm_node.policy import named
 from swarm_node.policy.policy import Policy
 from swarm_node.settings import GenerationConfig
 from swarm_node.settings.secret import SecretUrl
+from swarm_node.settings.vllm import VllmConfig
 
 MakeWork = Callable[[common.Workload], Work]
 

@@ -13,7 +13,7 @@ import pytest
 from swarm_node.commands import cli
 from swarm_node.commands.cli import dispatch
 from swarm_node.common.errors import UserError
-from swarm_node.settings import NodeConfig, with_sections
+from swarm_node.settings import NodeConfig
 from swarm_node.settings.options import flatten
 from tests.commands import ended, ended_well, python
 
@@ -112,7 +112,7 @@ def test_check_shows_every_option_where_asked():
         for line in result.stdout.splitlines()
         if re.match(r"[a-z_.0-9]+ = ", line)
     ]
-    assert keys == list(flatten(with_sections(NodeConfig)().model_dump()))
+    assert keys == list(flatten(NodeConfig().model_dump()))
     assert "max_rounds = 3  (flag)" in result.stdout and "seed = 0  (default)" in result.stdout
 
 
