@@ -82,7 +82,7 @@ class Founding:
         return self._work / re.sub(r"\W", "-", name)
 
     def home(self, name: str) -> Path:
-        return self.folder(name) / ("door" if name in SERVERS else ".swarm-node")
+        return self.folder(name) / ("bootstrap" if name in SERVERS else ".swarm-node")
 
     def resolver(self, name: str) -> Path:
         return Path("/etc/netns", self.hosts[name].name)

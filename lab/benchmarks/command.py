@@ -108,15 +108,14 @@ def kept(file: Path, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def installed(folder: Path) -> Path:
-    """`swarm-node` in the new folder `bin`, beside a `python` that runs this interpreter, as an
-    installation has it.
-    """
+    """`swarm-node` in the new folder `bin`, as an installation writes it."""
     (folder / "bin").mkdir()
-    python, program = folder / "bin" / "python", folder / "bin" / "swarm-node"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    shutil.copy(ROOT / "bin" / "swarm-node", program)
-    for file in (python, program):
-        file.chmod(0o700)
+    program = folder / "bin" / "swarm-node"
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\nfrom swarm_node.commands.cli import main\n\n"
+        'if __name__ == "__main__":\n    sys.exit(main())\n'
+    )
+    program.chmod(0o700)
     return program
 
 

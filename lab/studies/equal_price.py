@@ -7,17 +7,18 @@
 
 Nodes are specialists: each asks some of the tasks, and is examined in all, with questions whose
 texts no training has. Lone learners: a specialist; one that asks on until enough groups are
-informative (dapo); generalists, which ask all tasks; a generalist with dapo. Arms that share train
-on as many groups (1/1), on external ones besides (2/2), generate less (lean), or imitate right
-completions (sft). The rate of every arm is bracketed on two seeds of their own, by its accuracy on
-all tasks during the run; that of a lone specialist once more, by its accuracy on its own tasks at
-the end. Arms are compared where each learner has spent as much: rounds, generated tokens, trained
-tokens, CPU time, or time of a GPU on which generating a token takes G times as long as training on
-it.
+informative (dynamic sampling, `dapo` in files); generalists, which ask all tasks; a generalist with
+dynamic sampling. Arms that share train on as many groups (1/1), on external ones besides (2/2),
+generate less (lean), or imitate right completions (`sft` in files). The rate of every arm is
+bracketed on two seeds of their own, by its accuracy on all tasks during the run; that of a lone
+specialist once more, by its accuracy on its own tasks at the end. Arms are compared where each
+learner has spent as much: rounds, generated tokens, trained tokens, CPU time, or time of a GPU on
+which generating a token takes G times as long as training on it.
 """
 
 import contextlib
 import json
+import re
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -77,13 +78,13 @@ SETTINGS: Mapping[str, Setting] = {
         tasks=thirds(STARTER_TASKS),
         lone={
             "alone": "8/0",
-            "dapo": "8/0:dapo",
+            "dapo": "8/0:dynamic_sampling",
             "generalist": "8/0:all",
-            "generalist dapo": "8/0:all:dapo",
+            "generalist dapo": "8/0:all:dynamic_sampling",
             # Added after the others had been run, since 4/4 lean led
             "generalist lean": "4/0:all:lean",
         },
-        sharing={"4/4": "4/4", "4/4 lean": "4/4:lean", "4/4 sft": "4/4:sft", "8/4": "8/4"},
+        sharing={"4/4": "4/4", "4/4 lean": "4/4:lean", "4/4 sft": "4/4:imitation", "8/4": "8/4"},
         rates=(1.5e-4, 3e-4, 6e-4),
         rounds=60,
         longer=180,
@@ -94,12 +95,12 @@ SETTINGS: Mapping[str, Setting] = {
         tasks=("second/few", "swap/few", "last/few", "next/few"),
         lone={
             "alone": "2/0",
-            "dapo": "2/0:dapo",
+            "dapo": "2/0:dynamic_sampling",
             "generalist": "2/0:all",
-            "generalist dapo": "2/0:all:dapo",
+            "generalist dapo": "2/0:all:dynamic_sampling",
             "generalist lean": "1/0:all:lean",
         },
-        sharing={"1/1": "1/1", "2/2": "2/2", "1/1 lean": "1/1:lean", "2/2 sft": "2/2:sft"},
+        sharing={"1/1": "1/1", "2/2": "2/2", "1/1 lean": "1/1:lean", "2/2 sft": "2/2:imitation"},
         rates=(2.5e-4, 5e-4, 1e-3),
         rounds=12,
         longer=24,
@@ -114,8 +115,15 @@ SETTINGS: Mapping[str, Setting] = {
     ),
 }
 DEALT = "dealt at random"
+# Words of tables and figures for words in the names of arms, which stay in files as they are
+SHOWN = {"dapo": "dynamic sampling", "sft": "imitation"}
 # Suffix of a lone specialist's name: it runs at the rate that is best for these tasks
 OWN = " for own tasks"
+
+
+def shown(name: str) -> str:
+    """The name of an arm, or of a comparison, as people read it."""
+    return re.sub(rf"\b({'|'.join(SHOWN)})\b", lambda found: SHOWN[found[0]], name)
 
 
 def run(setting: Setting, name: str, seed: int, rate: float) -> Run:
@@ -286,7 +294,7 @@ def draw(setting: Setting, reports: Mapping[tuple[str, int], Report], path: Path
             values = list(zip(*(arm["held_out"]["all_tasks"][0] for arm in arms), strict=True))
             lone = name in setting.lone
             most = most if lone else max(most, 3 * prices[-1])
-            label = f"{name} ({len(runs)})"
+            label = f"{shown(name)} ({len(runs)})"
             axes.plot(
                 prices,
                 [fmean(each) for each in values],
@@ -366,11 +374,11 @@ def main() -> None:
             "95 %",
             "p (Holm)",
         )
-        command.show(heads, list(map(compared_line, every)))
+        command.show(heads, [compared_line(replace(each, name=shown(each.name))) for each in every])
     best = strongest(compared)
     for axis, each in best.items():
         print(
-            f"against the strongest lone learner at equal {axis}: {each.name}, "
+            f"against the strongest lone learner at equal {axis}: {shown(each.name)}, "
             f"{each.ratio or 0:.2f}x"
         )
     draw(setting, reports, out / f"{stem}.png")

@@ -4,9 +4,9 @@
     python -m lab.studies.forgetting --at-most 6
     python -m lab.studies.forgetting --report
 
-Two nodes train SmolLM2-135M for 150 rounds, each with one task of its own. A round trains on two
-local groups and on none, one or two external groups. Both nodes are examined in both tasks. Entropy
-is the policy's, at trained tokens.
+Two nodes train SmolLM2-135M-Instruct for 150 rounds, each with one task of its own. A round trains
+on two local groups and on none, one or two external groups. Both nodes are examined in both tasks.
+Entropy is the policy's, at trained tokens.
 """
 
 import json

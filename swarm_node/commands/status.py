@@ -16,7 +16,7 @@ from swarm_node.home.folder import in_use
 from swarm_node.network.process import control
 from swarm_node.settings import AskConfig, StatusConfig
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.settings.programs import PAUSE_FILE
+from swarm_node.settings.limits import PAUSE_FILE
 
 START_SECONDS = 600.0  # a first round may take, with a large model to load
 STALLED_SECONDS = 120.0  # without a round ending ...
@@ -166,12 +166,12 @@ def alone(answer: Mapping[str, Any]) -> str:
             f"alone: every peer it found {theirs}; give the right --swarm, or the address of "
             "another node"
         )
-    asking = [f"{peer['peer']} asks {peer['asks']}" for peer in peers if peer.get("asks")]
+    asking = [f"{peer['peer']} has {peer['asks']}" for peer in peers if peer.get("asks")]
     if not asking or any(peer["authored"] and not peer["asks"] for peer in peers):
         return ""
     own = ", ".join(f"{name} {version}" for name, version in answer.get("questions", {}).items())
     return (
-        f"alone: {len(asking)} peers share, and none asks this node's questions, which are of "
+        f"alone: {len(asking)} peers share, and none has this node's questions, which are of "
         f"{printable(own, 120)}: {printable(asking[0], 240)}; train with the same rows, template, "
         "verifier and release to share with them (swarm-node task try FILE says the version)"
     )

@@ -62,7 +62,7 @@ def target(kind: str, name: str, besides: Sequence[str] = ()) -> str:
         close = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
         meant = f"did you mean {close[0]!r}? " if close else ""
         raise UserError(
-            f"nothing is registered as {name!r} among {kind}: {meant}There are "
+            f"nothing is registered as {name!r} among {kind}: {meant}The names are "
             f"{', '.join(names) or 'none'}; a file of your own is named as FILE:NAME, without .py"
         )
     return known[name].value

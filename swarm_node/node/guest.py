@@ -16,7 +16,7 @@ import psutil
 
 from swarm_node.common.files import write_bytes
 from swarm_node.common.parsing import read_json
-from swarm_node.settings.programs import PAUSE_FILE, VALIDATE_FILE, LimitsConfig, spans_of
+from swarm_node.settings.limits import PAUSE_FILE, VALIDATE_FILE, LimitsConfig, spans_of
 
 TRAFFIC_FILE = "traffic.json"
 KEPT_BYTES = 1_000_000  # a kill loses the count of at most so many
@@ -75,7 +75,7 @@ class Guest:
     def resting(self) -> str:
         """Why the node should rest, for a person; "" where it should not."""
         if self._file.exists():
-            return "told to by swarm-node pause; swarm-node resume lets it continue"
+            return "paused by swarm-node pause; swarm-node resume lets it continue"
         if self._spans and not any(self._within(*span) for span in self._spans):
             return f"outside its hours, {self._config.hours}"
         if self._config.battery == "pause" and self._battery():

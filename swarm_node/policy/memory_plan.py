@@ -99,6 +99,9 @@ def plan_for(config: LearningConfig, size: str, turns: int = 1) -> Plan:
         if Path(place).is_dir():
             check_folder(Path(place))
         else:
+            from swarm_node.common.http import obey_in_hub  # now: slow to import
+
+            obey_in_hub()
             check_config(PretrainedConfig.get_config_dict(place, revision=revision)[0])
         found = AutoConfig.from_pretrained(place, revision=revision, trust_remote_code=False)
     except Exception as error:  # each library underneath raises types of its own

@@ -267,14 +267,14 @@ class ForkServer:
         self._reader = Reader(self._connection.recv)
 
     def score(self, tasks: Sequence[Task]) -> list[Verdict]:
-        """One verdict per task, all of one cohort. OSError if the fork server is gone: then the
+        """One verdict per task, all of one cohort. OSError if the fork server has ended: then the
         scoring ends.
         """
         if not tasks:
             return []
         self._connection.sendall(encode(tasks))
         if (verdicts := self._reader.read()) is None:
-            raise OSError("the fork server is gone")
+            raise OSError("the fork server has ended")
         return cast(list[Verdict], verdicts)
 
 

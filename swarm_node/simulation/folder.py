@@ -14,8 +14,8 @@ from swarm_node.common.files import plain, write_bytes, write_json
 from swarm_node.common.parsing import parse_typed, read_json, read_whole
 from swarm_node.policy.named import described
 from swarm_node.settings.options import flatten
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import Cell, Record
-from swarm_node.simulation.settings import SimulationConfig
 from swarm_node.telemetry.manifest import manifest
 
 KIND = "simulation"  # in the manifest of a report folder
@@ -72,7 +72,7 @@ class ReportFolder:
                     file.unlink()
             else:
                 raise UserError(
-                    f"{self.path} holds {kept}: continue it with --resume, or replace it by "
+                    f"{self.path} holds {kept}: continue it with --resume, or replace it with "
                     "--overwrite"
                 )
         try:

@@ -21,6 +21,7 @@ from swarm_node.common.files import write_bytes, write_json
 from swarm_node.environments.registry import kinds
 from swarm_node.policy import named
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import (
     Cell,
     Record,
@@ -38,7 +39,6 @@ from swarm_node.simulation.faults import Schedule
 from swarm_node.simulation.folder import ReportFolder
 from swarm_node.simulation.progress import SimulationTerminal
 from swarm_node.simulation.report import Report, build_report
-from swarm_node.simulation.settings import SimulationConfig
 from swarm_node.simulation.tables import per_seed, result
 from swarm_node.telemetry import events
 from swarm_node.telemetry.jsonlines import JsonLines
@@ -113,7 +113,7 @@ def simulate(
                 telemetry.emit(events.Warned(warning))
             if records:
                 telemetry.emit(
-                    events.Notice(f"going on: {len(records)} of {len(cells)} cells are finished")
+                    events.Notice(f"continuing: {len(records)} of {len(cells)} cells are finished")
                 )
             records += _run(config, todo, len(cells), folder, telemetry=telemetry, worker=worker)
             report = build_report(config, records)

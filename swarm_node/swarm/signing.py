@@ -48,7 +48,7 @@ class CardConfig(Section):
     )
     network: str = Field(
         "",
-        description="Id of the network, as people whom you trust gave it to you. Empty: the one of "
+        description="Id of the network, as you got it from people you trust. Empty: the one of "
         "the first manifest in the file.",
     )
     after: File | None = Field(
@@ -90,7 +90,7 @@ class DraftConfig(CardConfig):
     )
     revoked: tuple[str, ...] = Field(
         (),
-        description="Ids of all members and inviters who are no longer members. none: nobody.",
+        description="Ids of all members and inviters who are excluded. none: nobody.",
     )
     characters: Positive = Field(
         limits.MAX_EPISODE_CHARS, description="Largest number of characters of a completion."

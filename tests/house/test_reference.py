@@ -21,8 +21,8 @@ from swarm_node.common.errors import Finding, Level, UserError
 from swarm_node.network.exchange.knowledge import PeerView
 from swarm_node.network.process.runner import BootstrapNode
 from swarm_node.network.process.service import REACHABILITY
-from swarm_node.settings import with_sections
-from swarm_node.settings.command_line import find_flag, flags_of, from_command_line
+from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.flags import find_flag, flags_of
 from swarm_node.settings.options import describe
 from swarm_node.simulation.folder import PATTERNS
 from tests.house.messages import messages
@@ -36,7 +36,13 @@ def make() -> ModuleType:
     return script(REFERENCE / "make.py")
 
 
-OF_OTHERS = {"--local-dir", "--repo-type", "--force-reinstall", "--logprobs-mode"}  # hf, pip, vllm
+OF_OTHERS = {
+    "--local-dir",
+    "--repo-type",
+    "--force-reinstall",
+    "--logprobs-mode",
+    "--no-deps",
+}  # hf, pip, vllm
 OF_OTHERS |= {"--help", "--help-all"}  # every command
 FLAG = re.compile(r"(?<![\w-])--[a-z][\w.…-]*")
 COMMAND = re.compile(r"swarm-node ([a-z]+)(?: ([a-z]+))?")
@@ -53,11 +59,7 @@ def test_each_message_of_the_code_is_one_line() -> None:
 
 
 def test_each_flag_that_a_message_names_exists() -> None:
-    known = [
-        flags_of(with_sections(kind))
-        for entry in COMMANDS.values()
-        if (kind := load(entry).options)
-    ]
+    known = [flags_of(kind) for entry in COMMANDS.values() if (kind := load(entry).options)]
     named = {flag.rstrip(".") for text in messages() for flag in FLAG.findall(text)}
     whole = {flag for flag in named if "…" not in flag}
     assert len(whole) > 50

@@ -84,8 +84,8 @@ def test_a_paused_node_rests_is_healthy_and_goes_on(tmp_path: Path) -> None:
         output, _ = node.communicate(timeout=ENDS_SECONDS)
     assert node.returncode == 0
     for words in (
-        "resting: told to",
-        "going on",
+        "resting: paused by",
+        "continuing",
         "stopped after 2 rounds",
         "alone: the network is off",
     ):

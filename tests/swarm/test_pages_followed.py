@@ -36,7 +36,7 @@ PAGES = sorted({*TUTORIALS.glob("*.md"), *HOW_TO.glob("*.md")} - {OWN})
 # their own: contribute, hub, questions and tasksets in test_how_to.py, two machines in
 # tests/network/test_nodes.py, which joins two nodes by the address of a third; asynchronous and
 # bootstrap nodes, the page, samplers, simulations and `model eval` where they belong.
-SHORT = {"first_run", "live_view", "own_task", "plugins", "python", "swarm_card"}
+SHORT = {"first_run", "live_view", "own_task", "plugins", "python", "swarm_manifest"}
 NO_COMMANDS = {"hostile_peers", "vllm"}  # they are about files
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",

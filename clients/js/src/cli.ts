@@ -9,11 +9,11 @@ import { isName, type Episode, type Group } from "./messages.js";
 import { Peer, type Asked } from "./peer.js";
 
 const USAGE = `usage: swarm-reader ADDRESS ... [--swarm NAME] [--seconds N] [--groups N] [--json]
-       swarm-reader --card FILE [--network ID]
+       swarm-reader --manifest FILE [--network ID]
        swarm-reader ADDRESS ... --serve DATASET/CONFIG --answers TEXT,TEXT ... [--listen MULTIADDR] [--key FILE]
 
 Shows the peers of a swarm, their tasks and their groups, with all text escaped.
-With --card it shows the newest of a file of cards, if all of them hold.
+With --manifest it shows the newest manifest of a file, if all of its manifests hold.
 With --serve it takes part: each round it publishes groups of that task, whose
 completions are the answers in turn. It learns how the task is addressed from a
 group of a peer.
@@ -23,8 +23,8 @@ group of a peer.
   --groups N      end after so many groups (no end); with --serve, of its own that others pulled
   --rounds N      seconds between two rounds of --serve (10)
   --listen ADDR   where others reach this peer (/ip4/0.0.0.0/tcp/0 with --serve)
-  --key FILE      its identity, made if need be; without it a new one each time
-  --network ID    of the cards, as you have it from people; without it the first card is believed
+  --key FILE      its identity, which is made if there is none; without this flag a new one each time
+  --network ID    of the manifest, as people gave it to you; without it the first manifest is believed
   --json          a line of JSON for each thing that is shown`;
 
 const EXCHANGE_MS = 1_500;
@@ -77,7 +77,8 @@ function readArguments() {
       answers: text,
       listen: text,
       key: text,
-      card: text,
+      manifest: text,
+      card: text, // the earlier name of --manifest
       network: text,
       json: { type: "boolean", default: false },
       help: { type: "boolean", default: false },
@@ -88,13 +89,13 @@ function readArguments() {
     process.exit(0);
   }
   const wrong =
-    (positionals.length === 0 && values.card === undefined && "give the address of a peer: swarm-node status shows it") ||
+    (positionals.length === 0 && (values.manifest ?? values.card) === undefined && "give the address of a peer: swarm-node status shows it") ||
     (!positionals.every((each) => each.includes("/p2p/")) && "an address ends in /p2p/ and the peer's id") ||
     (!isName(values.swarm) && "--swarm takes letters, digits, . _ + and -") ||
     (values.serve !== undefined && !values.answers && "--serve needs --answers") ||
     ([values.seconds, values.groups ?? "1", values.rounds].some((each) => !(Number(each) > 0)) && "a number must be above 0");
   if (wrong) throw new Error(`${wrong}; see swarm-reader --help`);
-  return { ...values, addresses: positionals };
+  return { ...values, card: values.manifest ?? values.card, addresses: positionals };
 }
 
 class Program {

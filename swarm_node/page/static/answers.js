@@ -47,9 +47,9 @@ export class Answers {
   async act(what) {
     const before = this.run.state.validations.rounds.at(-1);
     const done = {
-      pause: ["It rests after this round.", (status) => status.training?.resting],
-      resume: ["It goes on.", (status) => status.role && !status.training?.resting],
-      validate: ["It asks them after this round.", (status, state) => state.validations.rounds.at(-1) !== before],
+      pause: ["The node will pause after this round.", (status) => status.training?.resting],
+      resume: ["The node continues.", (status) => status.role && !status.training?.resting],
+      validate: ["The node will ask them after this round.", (status, state) => state.validations.rounds.at(-1) !== before],
     }[what];
     try {
       const reply = await fetch("api/act", { method: "POST", credentials: "same-origin", headers: { "content-type": "application/json" }, body: JSON.stringify({ do: what }) });
@@ -66,7 +66,7 @@ const code = (text) => ({ tag: "code", text });
 
 function learns(state) {
   const { rounds, series } = state.whole;
-  if (!rounds.length) return ["Not yet", "", "No round has ended."];
+  if (!rounds.length) return ["Not yet", "", "No round is finished."];
   const checks = (state.validations.series.reward ?? []).filter((each) => each !== null);
   const held = Object.keys(state.learned?.now ?? {}).length > 0 && checks.length > 1;
   const [first, now] = held
@@ -76,7 +76,7 @@ function learns(state) {
   const span = `after ${(state.last.round + 1).toLocaleString()} rounds${time ? ` in ${seconds(3600 * time)}` : ""}`;
   const what = held ? "Held-out questions, mean over tasks" : `Reward in training, over ${FEW} rounds`;
   const why = `${what}: ${percent(first)} at first, ${percent(now)} now, ${span}.`;
-  if (first === null || now === null || (!held && rounds.length < 2 * FEW)) return ["Too early to say", "", `${rounds.length} rounds are done; ${2 * FEW} say more.`];
+  if (first === null || now === null || (!held && rounds.length < 2 * FEW)) return ["Too early to say", "", `${rounds.length} rounds are finished; after ${2 * FEW} this can be answered.`];
   if (now - first >= GAIN) return ["Yes", "good", why];
   if (now - first <= -GAIN) return ["It got worse", "bad", why];
   if (now >= 0.9) return ["It knows this already", "good", why];
@@ -87,26 +87,26 @@ function teachers(state, status) {
   const came = Object.entries(state.authors).filter(([, each]) => each.trained).sort(([, a], [, b]) => b.trained - a.trained);
   const given = status.network?.counters?.["groups served"];
   const gave = given ? ` It gave others ${number(given)} groups.` : "";
-  if (!came.length) return ["Itself alone", "", `${status.training?.alone ? `Alone because ${status.training.alone}.` : "No group of another node was trained on yet."}${gave}`];
+  if (!came.length) return ["Itself alone", "", `${status.training?.alone ? `Alone because ${status.training.alone}.` : "This node has not trained on groups of other nodes yet."}${gave}`];
   const width = state.whole.width;
   const sum = (key) => (state.whole.series[key] ?? []).reduce((total, each) => total + (each ?? 0) * width, 0);
   const [own, others] = [sum("local_informative"), sum("external_informative")];
   const best = came.slice(0, 2).flatMap(([peer, each], i) => [i ? ", " : "", { tag: "span", class: "peer", text: `${friendly(peer)} ${short(peer)}` }, ` (${number(each.trained)})`]);
   const word = `${came.length} other${came.length === 1 ? "" : "s"}`;
-  return [word, "good", [`${percent(others / Math.max(1, own + others))} of what it trained on is theirs, most of `, ...best, `.${gave}`]];
+  return [word, "good", [`${percent(others / Math.max(1, own + others))} of the groups that it trained on came from them, most from `, ...best, `.${gave}`]];
 }
 
 function next(state, status) {
   const training = status.training ?? {}, network = status.network ?? {};
   if (!("healthy" in status)) return ["Wait", "", "The node is being asked."];
   if (!status.role) return status.paused ? ["Resume, then start it", "warn", "It is paused and does not run."] : ["Start it", "warn", [`${status.problems?.[0] ?? "It does not run"}.`]];
-  if (status.paused) return ["Resume it when you like", "", training.resting ? "It rests: no training and no traffic." : "It rests after this round."];
+  if (status.paused) return ["Resume it when you like", "", training.resting ? "The node is paused: no training and no traffic." : "The node will pause after this round."];
   if (status.problems?.length) return ["Look at this", "bad", status.problems[0]];
   if (training.resting) return ["Nothing", "", `It rests: ${training.resting}.`];
-  if (status.state === "starting") return ["Wait", "", "The first round has not ended yet."];
+  if (status.state === "starting") return ["Wait", "", "The first round is not finished yet."];
   const recent = state.recent.series, informative = mean((recent.informative_share ?? []).slice(-FEW)), reward = mean((recent.reward ?? []).slice(-FEW));
   if (informative !== null && (recent.reward ?? []).length >= FEW && informative < 0.01)
-    return reward > 0.5 ? ["Give it harder tasks", "warn", ["Nearly all answers are right, so none teaches: ", code("--environment.tasks"), "."]] : ["Give it easier tasks", "warn", ["Nearly no answer is right, so none teaches: ", code("--environment.tasks"), "."]];
-  if (network.running && !network.connected) return ["Invite somebody", "", ["It learns alone. ", { tag: "b", text: "Swarm" }, " says how a friend joins."]];
-  return ["Nothing", "good", ["It trains and shares by itself. Try what it knows: ", code("swarm-node ask"), "."]];
+    return reward > 0.5 ? ["Give it harder tasks", "warn", ["Nearly all answers are correct, so there is nothing to learn from: ", code("--environment.tasks"), "."]] : ["Give it easier tasks", "warn", ["Hardly any answer is correct, so there is nothing to learn from: ", code("--environment.tasks"), "."]];
+  if (network.running && !network.connected) return ["Invite somebody", "", ["It trains alone. ", { tag: "b", text: "Swarm" }, " shows how a friend can join."]];
+  return ["Nothing", "good", ["It trains and shares by itself. See what it has learned: ", code("swarm-node ask"), "."]];
 }

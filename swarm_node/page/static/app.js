@@ -12,7 +12,7 @@ const SECTIONS = {
   bootstrap: { swarm: ["Swarm", Swarm], health: ["Health", Health] },
 };
 const RECENT = 512, MOST = 3000; // rounds of `recent`; points of `whole`, above which the page fetches all anew
-const GONE = "page is gone, trying again";
+const GONE = "the dashboard has stopped, trying again";
 const run = { state: null, status: {}, samples: 0 };
 let kind = null, name = null, section = null, source = null, late = null;
 

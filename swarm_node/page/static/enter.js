@@ -8,7 +8,7 @@ async function enter(token) {
     const reply = await fetch("api/enter", { method: "POST", credentials: "same-origin", headers: { "content-type": "application/json" }, body: JSON.stringify({ token }) });
     if (reply.ok) { location.replace(location.pathname); return; }
     said.textContent = "This is not the token of this page. Open the address that swarm-node printed last.";
-  } catch { said.textContent = "The page is gone: start it again."; }
+  } catch { said.textContent = "The dashboard has stopped: start it again."; }
   button.disabled = false;
   ask();
 }

@@ -20,7 +20,7 @@ export class Learning {
     this.charts = {
       reward: chart("Reward", "", { wide: true, height: 260 }),
       tasks: chart("Reward by task", "moving average"),
-      groups: chart("Groups trained on", "informative ones, local beside external"),
+      groups: chart("Groups trained on", "informative ones, local and external"),
       phases: chart("Time of a round", "seconds by phase", { stacked: true, format: seconds }),
       speed: chart("Tokens per second", "generated"),
       informative: chart("Informative local groups", "share with a non-zero advantage", share),
@@ -148,7 +148,7 @@ export class Learning {
     this.learned.hidden = !rows.length;
     replace(this.learned,
       make("section", { class: "card" }, make("h3", {}, "Held-out questions"), table("Held-out questions", [["task", ""], ["before", "number"], ["now", "number"]], rows)),
-      make("section", { class: "card" }, make("h3", {}, "Before and now"), pairs.length ? pairs : make("p", { class: "empty" }, "No question that it got wrong at first is answered rightly yet.")));
+      make("section", { class: "card" }, make("h3", {}, "Before and now"), pairs.length ? pairs : make("p", { class: "empty" }, "So far there is no question that was answered wrong at first and is answered correctly now.")));
   }
 
   close() { for (const chart of Object.values(this.charts)) chart.forget(); }

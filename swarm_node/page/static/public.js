@@ -33,7 +33,7 @@ function show(view) {
 async function ask() {
   try { show(await get("api/public")); } catch {
     const pill = document.getElementById("pill");
-    pill.textContent = "page is gone"; pill.className = "pill bad";
+    pill.textContent = "the dashboard has stopped"; pill.className = "pill bad";
   }
   setTimeout(ask, document.hidden ? 6 * EVERY : EVERY);
 }

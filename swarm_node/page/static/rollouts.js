@@ -12,7 +12,7 @@ export class Rollouts {
     this.task = make("select", { onchange: () => this.list() });
     this.peer = make("select", { onchange: () => this.list() });
     const choice = (names) => make("select", { onchange: () => this.list() }, names.map((each) => make("option", {}, each)));
-    this.fate = choice(["all", "local", "external", "trained on", "left out"]);
+    this.fate = choice(["all", "local", "external", "trained on", "not trained on"]);
     this.reward = choice(["all", "right and wrong", "all right", "none right"]);
     this.order = choice(["newest", "highest reward", "lowest reward"]);
     this.hold = make("button", { type: "button", "aria-pressed": "false", onclick: () => this.pause() }, "Hold still");
@@ -39,7 +39,7 @@ export class Rollouts {
   pause() {
     this.held = !this.held;
     this.hold.setAttribute("aria-pressed", String(this.held));
-    replace(this.hold, document.createTextNode(this.held ? "Go on" : "Hold still"));
+    replace(this.hold, document.createTextNode(this.held ? "Continue" : "Hold still"));
     if (!this.held) this.show("state");
   }
 
@@ -50,12 +50,12 @@ export class Rollouts {
     replace(this.count, document.createTextNode(`${shown.length} of the last ${this.samples.length} groups`));
     const opened = new Set([...this.groups.querySelectorAll("details:not([open])")].map((each) => each.dataset.key));
     const cards = shown.map((sample, i) => group(sample, i < 2 && !opened.has(key(sample))));
-    const why = this.samples.length ? "No group matches." : "No samples yet. A node keeps at most one a second, unless it was started with --samples.no-enabled.";
+    const why = this.samples.length ? "No group matches." : "No samples yet. A node keeps at most one per second, unless --observers does not name samples.";
     replace(this.groups, cards.length ? cards : [make("p", { class: "card empty" }, why)]);
   }
 
   matches(sample) {
-    const fate = { all: true, local: sample.local, external: !sample.local, "trained on": sample.trained, "left out": !sample.trained }[this.fate.value];
+    const fate = { all: true, local: sample.local, external: !sample.local, "trained on": sample.trained, "not trained on": !sample.trained }[this.fate.value];
     const rewards = rewardsOf(sample), full = rewards.map((reward) => reward >= 1);
     const reward = { all: true, "right and wrong": full.includes(true) && full.includes(false), "all right": full.length && !full.includes(false), "none right": !full.includes(true) }[this.reward.value];
     const sought = this.find.value.trim().toLowerCase();
@@ -85,7 +85,7 @@ function group(sample, open) {
       make("span", { class: `tag ${sample.trained ? "good" : "warn"}` }, sample.trained ? "trained on" : String(sample.why)),
       make("span", { class: "grow" }), make("span", { class: "quiet" }, `mean ${number(completions.length ? mean(sample) : null)}, round ${sample.round}, ${clock(sample.time)}`)),
     make("h3", {}, "Prompt"), text(sample.prompt, "Prompt"),
-    make("h3", {}, `Completions${sample.left_out ? `, ${sample.left_out} more left out` : ""}`),
+    make("h3", {}, `Completions${sample.left_out ? `, ${sample.left_out} more are not shown` : ""}`),
     make("div", { class: "scroll" }, make("table", { class: "completions" },
       make("caption", { class: "sr" }, "Completions with reward and advantage"),
       make("thead", {}, make("tr", {}, ["reward", "advantage", "completion"].map((each, i) => make("th", { scope: "col", class: i < 2 ? "number" : "" }, each)))),

@@ -56,7 +56,7 @@ export class Swarm {
   paint(peers) {
     const drawn = [...peers].sort((a, b) => (b.link !== "") - (a.link !== "") || (a.last_seen ?? 1e9) - (b.last_seen ?? 1e9)).slice(0, MOST_DRAWN);
     if (!drawn.length) {
-      replace(this.picture, make("p", { class: "empty" }, this.run.status.role ? "Nobody is known yet. The node trains, and keeps trying." : "The node does not run: whom it knows is said by a node that does."));
+      replace(this.picture, make("p", { class: "empty" }, this.run.status.role ? "This node knows no peers yet. It trains, and keeps looking for them." : "The node does not run, so its peers cannot be shown."));
       replace(this.legend);
       return;
     }

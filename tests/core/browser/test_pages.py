@@ -177,7 +177,7 @@ def test_a_page_that_goes_and_comes_back_goes_on(
     seen = visit(page.addresses[0])
     seen.tab.get_by_text("not running").wait_for()
     page.process.kill()
-    seen.tab.get_by_text("page is gone").wait_for()
+    seen.tab.get_by_text("the dashboard has stopped").wait_for()
     seen.trouble.clear()  # the browser itself logs that it could not connect
     with killed_in_the_end(started("page", home, "--listen", f"127.0.0.1:{page.port}")):
         seen.tab.get_by_text("not running").wait_for()

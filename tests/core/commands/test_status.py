@@ -11,7 +11,7 @@ from swarm_node.commands.doctor import BOOTSTRAP, can_compile, verdict
 from swarm_node.commands.status import ask, peer_lines, problems, state_of, status_lines
 from swarm_node.common.errors import Finding, Level, UserError
 from swarm_node.home.folder import in_use, owned
-from swarm_node.settings.programs import PAUSE_FILE
+from swarm_node.settings.limits import PAUSE_FILE
 
 
 def node(**changes: Any) -> dict[str, Any]:
@@ -113,9 +113,9 @@ def test_who_differs_in_what_is_named_where_nobody_asks_the_same_questions() -> 
         "questions": {"dataset": "sha256.cd"}
     }
     (found,) = problems(answer)
-    assert "none asks this node's questions, which are of dataset sha256.cd" in found
+    assert "none has this node's questions, which are of dataset sha256.cd" in found
     assert (
-        "12D3y asks rows/train of dataset sha256.ab" in found
+        "12D3y has rows/train of dataset sha256.ab" in found
         and state_of(answer, [found]) == "unhealthy"
     )
     assert not problems(node(peers=[other, {**other, "authored": 1, "asks": ""}]))

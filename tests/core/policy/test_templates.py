@@ -119,7 +119,7 @@ def test_a_prompt_at_which_a_template_fails_has_no_ids(capsys: pytest.CaptureFix
     policy.tokenizer.chat_template = "{{ raise_exception('\x1b[31mno\nswarm-node: fine') }}"
     assert policy.encode_prompt("?") == policy.encode_prompt("!") == []
     said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "\x1b" not in said and "left out" in said
+    assert said.count("\n") == 1 and "\x1b" not in said and "skipped" in said
 
 
 @pytest.mark.parametrize(

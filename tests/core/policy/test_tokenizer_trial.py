@@ -111,7 +111,7 @@ def test_a_text_at_which_a_tokenizer_hangs_is_left_out_and_the_node_goes_on(
     assert policy.encode_prompt("x" * 3000) == []
     assert policy.encode_completion("forty-two", ended=True), "a fresh child takes it"
     said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "such texts are left out" in said
+    assert said.count("\n") == 1 and "such texts are skipped" in said
     trial = trial_of(policy.tokenizer)
     assert trial is not None
     trial.close()

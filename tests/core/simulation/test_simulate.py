@@ -8,13 +8,13 @@ from PIL import Image
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import plain
 from swarm_node.settings import ModelConfig
+from swarm_node.settings.simulation import FaultsConfig
 from swarm_node.simulation import cell_pool
 from swarm_node.simulation.arms import Record, all_cells, cell_config
 from swarm_node.simulation.cell import summary
 from swarm_node.simulation.folder import ReportFolder
 from swarm_node.simulation.main import simulate
 from swarm_node.simulation.plot_command import command
-from swarm_node.simulation.settings import FaultsConfig
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import python
 
@@ -89,7 +89,7 @@ def test_a_crashed_cell_is_told_in_one_line_the_others_are_kept_and_resume_compl
     trouble.unlink()
     path = run(config.model_copy(update={"resume": True}))
     assert learnt(path) == whole
-    assert "going on: 2 of 4 cells are finished" in run.shown
+    assert "continuing: 2 of 4 cells are finished" in run.shown
     assert not list((config.out / "cells").glob("*.log"))
 
 
@@ -151,7 +151,7 @@ def test_the_cell_of_a_half_written_or_strange_file_runs_again(configure, run, f
     cells = finished / "cells"
     (cells / "8_0-0.json").write_text((cells / "8_0-0.json").read_text()[:100])
     (cells / "4_4-0.json").write_text((cells / "4_4-1.json").read_text())
-    assert learnt(run(configure(resume=True))) == whole and "going on: 2 of 4" in run.shown
+    assert learnt(run(configure(resume=True))) == whole and "continuing: 2 of 4" in run.shown
 
 
 def test_resuming_a_finished_run_runs_nothing_and_gives_the_same_report(configure, finished):
@@ -168,7 +168,7 @@ def test_resume_of_nothing_is_a_mistake_and_of_a_report_adds_more_seeds_and_arms
         run(config)
     run(configure(arms=("8/0",), seeds=1))
     path = run(configure(resume=True, arms=("8/0", "4/4"), seeds=2))
-    assert "going on: 1 of 4" in run.shown
+    assert "continuing: 1 of 4" in run.shown
     assert list(json.loads(path.read_text())["arms"]) == ["8/0", "4/4"]
 
 
@@ -200,7 +200,7 @@ def test_resume_says_when_the_code_is_not_the_same(configure, run, finished):
 
 def test_a_report_is_replaced_only_if_asked_and_nothing_else_is_removed(configure, run, finished):
     config = configure()
-    with pytest.raises(UserError, match="--resume, or replace it by --overwrite"):
+    with pytest.raises(UserError, match="--resume, or replace it with --overwrite"):
         run(config)
     (config.out / "notes.txt").write_text("mine")
     (config.out / "cells" / "mine.txt").write_text("mine")

@@ -7,6 +7,7 @@ import pytest
 from protocol.card import Card
 from swarm_node import NodeConfig
 from swarm_node.commands.cli import dispatch
+from swarm_node.common.errors import UserError
 from swarm_node.network.process.keeper import (
     CARDS_FILE,
     EARLIER_CARDS_FILE,
@@ -18,7 +19,7 @@ from swarm_node.network.process.keeper import (
 from swarm_node.settings import BootstrapConfig, section_of
 from swarm_node.settings import NodeConfig as Core
 from swarm_node.settings.command_line import from_command_line, from_python
-from swarm_node.swarm.settings import JoiningConfig
+from swarm_node.settings.manifest import JoiningConfig
 from tests.cards import CHAIN, NETWORK, SWARM, TODAY
 
 CODE = "swarm:AZ"
@@ -57,6 +58,10 @@ def test_a_section_by_its_earlier_name_counts_in_a_file_a_variable_and_a_script(
     assert found(section_of(from_python(Core, file), JoiningConfig))[0] == "the.card"
     for values in ({"card": {"source": "the.card"}}, {"card": JoiningConfig(source="the.card")}):
         assert found(section_of(NodeConfig(**values), JoiningConfig))[0] == "the.card"
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text('[card]\nnetwork = "friends"\n')
+    with pytest.raises(UserError, match=r"wrong\.toml: card\.network: "):  # as it is written there
+        joining(str(wrong))
     # A variable wins over the file, whichever name each of them has
     monkeypatch.setenv("SWARM_NODE_CARD__SOURCE", "other.card")
     assert found(joining(str(file)))[0] == "other.card"

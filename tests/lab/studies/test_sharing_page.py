@@ -7,6 +7,7 @@ from statistics import fmean
 
 import pytest
 
+from lab.studies.equal_price import shown
 from swarm_node.simulation.report import ci95
 
 ROOT = Path(__file__).parents[3]
@@ -57,7 +58,7 @@ def test_the_tables_of_equal_price_are_those_of_their_runs(model, heading):
     )
     assert len(lines) > 7
     for axis, name, *told in lines:
-        (each,) = [each for each in content[axis] if each["name"] == f"{name}, all tasks"]
+        (each,) = [each for each in content[axis] if shown(each["name"]) == f"{name}, all tasks"]
         ends = "-".join(f"{end:.2f}" for end in each["ratio_interval"])
         assert told == [f"{each['base']:.3f}", f"{each['mean']:.3f}", f"{each['ratio']:.2f}", ends]
         if (model, name[:5]) == ("smollm2-135m", "2/2 :") and not axis.startswith("GPU"):
@@ -75,10 +76,11 @@ def test_the_table_of_ways_to_share_is_that_of_its_runs():
     )
     rows += [
         ("**def", "confirmation", best),
-        ("the same : alone", "longer", best),
-        ("the same : uni", "hostile", best),
+        ("defended 8/4 : alone", "longer", best),
+        ("defended 8/4 : uni", "hostile", best),
+        ("defended 8/4 on SmolLM2-135M-Instruct, ", "real", best),
+        ("defended 8/4 on SmolLM2-135M-Instruct : alone", "there", best),
     ]
-    rows += [("the same on SmolLM2", "real", best), ("there : alone", "there", best)]
     for row, part, name in rows:
         (line,) = re.findall(rf"^\| {re.escape(row)}.*$", PAGE, re.MULTILINE)
         for figure in ("final_local", "final_other"):

@@ -1,12 +1,11 @@
 """The section `vllm`: generation by a vLLM server."""
 
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import field_validator
 from pydantic_core import PydanticCustomError
 
-from swarm_node.settings import LearningConfig
 from swarm_node.settings.secret import AUTO, UNSHOWN, SecretUrl
 from swarm_node.settings.sections import Grants, Program, Section, Text
 
@@ -15,8 +14,6 @@ SECRET_FLAGS = {"key", "token", "password", "secret"}  # last words of flags of 
 
 class VllmConfig(Section):
     """Generate with a vLLM server instead of in this process."""
-
-    serves: ClassVar[tuple[type[Section], ...]] = (LearningConfig,)
 
     url: SecretUrl = SecretUrl("")
     """auto: start a vLLM server for this node, watch it, and stop it in the end. Or the address of
@@ -32,9 +29,9 @@ class VllmConfig(Section):
     no key and no token here: vLLM has variables for these.
     """
     device: Text = ""
-    """Card for the server that the node starts, such as 1, as CUDA_VISIBLE_DEVICES has it. Empty:
-    another card than the trainer's where there is one, else the trainer's, of which the server
-    takes what the memory plan leaves over, and sleeps while the node trains.
+    """GPU for the server that the node starts, such as 1, as in CUDA_VISIBLE_DEVICES. Empty: a GPU
+    other than the trainer's if there is one. Otherwise the server shares the trainer's GPU: it
+    takes the memory that the plan leaves over, and sleeps while the node trains.
     """
     folder: Path = Path("~/.swarm-node/vllm")
     """Folder from which the server loads the model or the LoRA adapters. The node writes it after
