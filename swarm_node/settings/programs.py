@@ -88,13 +88,16 @@ class LearningConfig(WithQuestions):
 
 
 class NodeConfig(LearningConfig, WithObservers):
-    """A node that trains a model and shares with the swarm."""
+    """A node that trains a model and shares with the swarm. The defaults are those for a starter. A
+    `run` that is given no model trains smollm2-135m, and sets other values to suit it:
+    docs/reference/options.md has both, and `swarm-node check` prints them.
+    """
 
     from_home: ClassVar[frozenset[str]] = frozenset({"swarm"})
     home: Path = Path("~/.swarm-node")
-    """Home folder of the node, for its identity, checkpoints and logs. Outside of it, only the
-    files and plug-ins that you name for this home are noted, in your state folder
-    (docs/reference/home.md).
+    """Home folder of the node, for its identity, checkpoints and logs. Two things are kept outside
+    of it: the names of files and plug-ins that you give for this home, in your state folder, and
+    what is downloaded, in your cache folder (docs/reference/home.md).
     """
     max_rounds: Count = 0
     """Stop after this many rounds in total, including those before a resume. 0: continue until
