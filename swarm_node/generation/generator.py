@@ -44,7 +44,7 @@ from swarm_node.settings import GenerationConfig
 # Tokens of a completion up to which adapters are not merged, on a CPU with plenty of memory. What
 # they then cost each step is less than a new copy of the base, laid out anew, for every round. On a
 # card they are never merged: memory is what it lacks
-UNMERGED_UP_TO = 32
+UNMERGED_UP_TO = 16
 PROMPTS = 32  # prompts whose keys and values are held at once, if the base is shared to save memory
 
 
