@@ -166,12 +166,12 @@ def alone(answer: Mapping[str, Any]) -> str:
             f"alone: every peer it found {theirs}; give the right --swarm, or the address of "
             "another node"
         )
-    asking = [f"{peer['peer']} asks {peer['asks']}" for peer in peers if peer.get("asks")]
+    asking = [f"{peer['peer']} has {peer['asks']}" for peer in peers if peer.get("asks")]
     if not asking or any(peer["authored"] and not peer["asks"] for peer in peers):
         return ""
     own = ", ".join(f"{name} {version}" for name, version in answer.get("questions", {}).items())
     return (
-        f"alone: {len(asking)} peers share, and none asks this node's questions, which are of "
+        f"alone: {len(asking)} peers share, and none has this node's questions, which are of "
         f"{printable(own, 120)}: {printable(asking[0], 240)}; train with the same rows, template, "
         "verifier and release to share with them (swarm-node task try FILE says the version)"
     )

@@ -76,7 +76,7 @@ def going_on(config: C, home: Path, tell: Tell) -> C:
     if not more:
         return config
     shown = {key: _shown(key, value) for key, value in more.items()}
-    tell(f"asks what this home asked before: {_listed(shown)}")
+    tell(f"using the options that this home used before: {_listed(shown)}")
     return _filled(config, {keys[key]: value for key, value in more.items()}, home / ASKS_FILE)
 
 
@@ -240,7 +240,7 @@ def _check_known(
     others = own[keys[TASKS]].flags[0]
     raise UserError(
         f"{printable(str(home))} was trained with {_listed(shown)}, which only its user may name, "
-        f"as a home may be a stranger's: start with {flags}, or with {others} to ask others"
+        f"as a home may be a stranger's: start with {flags}, or name other tasks with {others}"
     )
 
 
@@ -270,7 +270,7 @@ def _changes(
     gone = {key: asked.shown[key] for key in sorted(dropped)}
     instead = f", in place of {_listed(gone)}" if gone else ""
     more = f" and {len(new) - NAMED} more" if len(new) > NAMED else ""
-    return f"asks, as you say, otherwise than before: {', '.join(new[:NAMED])}{more}{instead}"
+    return f"changed by you: {', '.join(new[:NAMED])}{more}{instead}"
 
 
 def _filled(config: C, values: Mapping[str, Any], file: Path) -> C:

@@ -140,7 +140,7 @@ class RemoteNetwork(Network):
             self._rejections[Reason.UNKNOWN_QUESTION] + self._rejections[Reason.OTHER_ENVIRONMENT]
         )
         if self._received < 2 * strange:
-            return "others ask other questions: swarm-node status"
+            return "others have other questions: see swarm-node status"
         return (
             "nothing new has come" if alive.known else "nobody of this swarm has said anything yet"
         )

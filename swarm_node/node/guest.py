@@ -75,7 +75,7 @@ class Guest:
     def resting(self) -> str:
         """Why the node should rest, for a person; "" where it should not."""
         if self._file.exists():
-            return "told to by swarm-node pause; swarm-node resume lets it continue"
+            return "paused by swarm-node pause; swarm-node resume lets it continue"
         if self._spans and not any(self._within(*span) for span in self._spans):
             return f"outside its hours, {self._config.hours}"
         if self._config.battery == "pause" and self._battery():

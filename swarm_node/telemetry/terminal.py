@@ -98,7 +98,7 @@ def plain_line(event: Event) -> str:  # noqa: PLR0911  (a case per kind of event
         case Listening(addresses=addresses):
             return f"others reach this node at {addresses[0]}" if addresses else ""
         case Resting(reason=reason):
-            return f"resting: {reason}" if reason else "going on"
+            return f"resting: {reason}" if reason else "continuing"
         case Notice(text=text) | RunFinished(text=text):
             return text
         case Warned(text=text):

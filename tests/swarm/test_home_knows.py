@@ -33,7 +33,7 @@ def test_the_printed_commands_ask_the_data_set_that_the_home_was_trained_on(fold
     (question,) = questions
     assert any(row.split(",")[0] in question for row in ROWS.splitlines()[1:])
     on = ended_well(*run, "--max-rounds", 4, **options)
-    assert "asks what this home asked before: " in on.stdout
+    assert "using the options that this home used before: " in on.stdout
     assert "right (in training, " in on.stdout and "4 in all" in on.stdout
     assert "dataset/train" in on.stdout.rpartition("right (")[2]
     checked = ended_well("check", "--home", home, **options)

@@ -143,7 +143,7 @@ class Facts(BaseModel):
                 True,
                 (
                     f"{self.contradicting} rows give a question of a row before another answer: "
-                    f"{lines}; both are asked, so correct one of them"
+                    f"{lines}; both are used, so correct one of them"
                 ),
             )
         if self.refused:

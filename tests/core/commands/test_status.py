@@ -113,9 +113,9 @@ def test_who_differs_in_what_is_named_where_nobody_asks_the_same_questions() -> 
         "questions": {"dataset": "sha256.cd"}
     }
     (found,) = problems(answer)
-    assert "none asks this node's questions, which are of dataset sha256.cd" in found
+    assert "none has this node's questions, which are of dataset sha256.cd" in found
     assert (
-        "12D3y asks rows/train of dataset sha256.ab" in found
+        "12D3y has rows/train of dataset sha256.ab" in found
         and state_of(answer, [found]) == "unhealthy"
     )
     assert not problems(node(peers=[other, {**other, "authored": 1, "asks": ""}]))

@@ -99,7 +99,7 @@ def test_a_later_start_goes_on_with_all_that_was_given_and_says_so(
     assert config.environment.shots == 2 and config.generation.stop == ("\n", "/a:b")
     assert config.environment.system == '/etc says:\nbe \x7f "brief"'
     (line,) = said
-    assert line.startswith("asks what this home asked before: ")
+    assert line.startswith("using the options that this home used before: ")
     assert asked_by(config) == asked_by(start(tmp_path / "home")[0])
     assert str(tmp_path) not in (tmp_path / "home" / ASKS_FILE).read_text()
 
@@ -123,8 +123,8 @@ def test_a_flag_changes_what_is_asked_and_a_line_says_so(tmp_path: Path, state: 
     trained(home, "--environment.tasks", "gcd/tiny", "--environment.shots", "1")
     config, (changed, rest) = start(home, "--environment.tasks", "lcm/easy")
     assert config.environment.tasks == ("lcm/easy",) and config.environment.shots == 1
-    assert "otherwise than before: environment.tasks lcm/easy (before: gcd/tiny)" in changed
-    assert rest == "asks what this home asked before: environment.shots 1"
+    assert "changed by you: environment.tasks lcm/easy (before: gcd/tiny)" in changed
+    assert rest == "using the options that this home used before: environment.shots 1"
     assert start(home, "--environment.tasks", "gcd/tiny", "--environment.shots", "1")[1] == []
     (line,) = start(home, *("--environment.tasks", "gcd/tiny", "--environment.shots", "2"))[1]
     assert line.endswith("environment.shots 2 (before: 1)")
@@ -154,7 +154,7 @@ def test_another_source_of_questions_takes_the_place_of_the_old_one(
     config, _ = start(tmp_path / "home")
     assert config.environment.tasks == tasks and bool(config.dataset.file) is file
     assert bool(config.environment.use) is ("--environment.use" in now)
-    assert said[0].startswith("asks, as you say, otherwise than before: ")
+    assert said[0].startswith("changed by you: ")
 
 
 def test_a_changed_file_is_not_taken_in_silence(tmp_path: Path, state: Path) -> None:
@@ -405,7 +405,7 @@ def test_an_evaluation_of_a_home_asks_what_it_asked_by_its_own_flags(
     found: Any = going_on(config, home, print)
     assert (found.dataset.file, found.shots) == (str(tmp_path / "q.jsonl"), 2)
     shutil.copytree(home, tmp_path / "copy")
-    with pytest.raises(UserError, match=r"or with --tasks to ask others"):
+    with pytest.raises(UserError, match=r"or name other tasks with --tasks"):
         going_on(config, tmp_path / "copy", print)
 
 
