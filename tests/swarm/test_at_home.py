@@ -84,7 +84,7 @@ def test_a_paused_node_rests_is_healthy_and_goes_on(tmp_path: Path) -> None:
         output, _ = node.communicate(timeout=ENDS_SECONDS)
     assert node.returncode == 0
     for words in (
-        "resting: told to",
+        "resting: paused by",
         "continuing",
         "stopped after 2 rounds",
         "alone: the network is off",

@@ -29,7 +29,7 @@ from tests.commands import resolve
 from tests.models import tiny_policy, with_lora
 
 CONFIGS = Path(__file__).parents[3] / "configs"
-CARD = re.compile(r"card of (\d+) GB")
+CARD = re.compile(r"(\d+) GB GPU")
 NAMED = [path for path in sorted(CONFIGS.glob("*.toml")) if CARD.search(path.read_text())]
 HALF_B = "Qwen/Qwen2.5-0.5B-Instruct"
 
