@@ -95,7 +95,7 @@ def make(screens: Screens, homes: Path) -> None:
     )
     screens.picture("offline", "offline", "after 20 rounds")
     subprocess.run([PROGRAM, "pause", "--home", homes / "offline"], check=True)
-    screens.picture("offline", "resting", "resting     told")
+    screens.picture("offline", "resting", "resting     paused")
     screens.stop("offline")
     screens.start("one", SMALL, f"{STARTER} {TASKS} --home {homes}/one", "NO_COLOR=1")
     second = f"{STARTER} {TASKS} --home {homes}/two --seed 1 --peers {screens.address('one')}"
