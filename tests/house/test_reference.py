@@ -36,7 +36,13 @@ def make() -> ModuleType:
     return script(REFERENCE / "make.py")
 
 
-OF_OTHERS = {"--local-dir", "--repo-type", "--force-reinstall", "--logprobs-mode"}  # hf, pip, vllm
+OF_OTHERS = {
+    "--local-dir",
+    "--repo-type",
+    "--force-reinstall",
+    "--logprobs-mode",
+    "--no-deps",
+}  # hf, pip, vllm
 OF_OTHERS |= {"--help", "--help-all"}  # every command
 FLAG = re.compile(r"(?<![\w-])--[a-z][\w.…-]*")
 COMMAND = re.compile(r"swarm-node ([a-z]+)(?: ([a-z]+))?")
