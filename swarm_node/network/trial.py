@@ -187,7 +187,8 @@ def bootstrap_findings(found: Sequence[BootstrapNode]) -> Iterator[Finding]:
         advice = (
             ""
             if good or not node.given
-            else "; is it running, is its address right, does a firewall block it?"
+            else "; check that it is running, that its address is right, and that no firewall "
+            "blocks it"
         )
         text = f"{node.addresses[0]}: {node.state}{advice}"
         yield Finding(kind, Level.OK if good else Level.NOTE, printable(text, 400))

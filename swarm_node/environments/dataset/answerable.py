@@ -66,8 +66,9 @@ def try_rows(made: Questions, spec: Mapping[str, Any]) -> Refused:
     if wrong and len(wrong) == len(made.kept):
         first = min(wrong, key=lambda row: row.line)
         raise UserError(
-            f"none of its {len(wrong)} answers can be right by the verifier {spec['name']}: that "
-            f"of line {first.line} is {printable(text_of(first.answer), 40)}; take another "
+            f"none of its {len(wrong)} answers can be correct according to the verifier "
+            f"{spec['name']}: "
+            f"that of line {first.line} is {printable(text_of(first.answer), 40)}; take another "
             "verifier, or name another column with --dataset.answer"
         )
     for row in sorted(wrong, key=lambda row: row.line):

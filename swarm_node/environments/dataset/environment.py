@@ -151,8 +151,9 @@ class Facts(BaseModel):
             yield (
                 True,
                 (
-                    f"the verifier does not take {self.refused} of {self.tried} reference answers "
-                    f"that were tried for right: {lines}; see that this is meant"
+                    f"the verifier rejects {self.refused} of {self.tried} reference answers "
+                    "that were "
+                    f"tried: {lines}; check that this is intended"
                 ),
             )
         for text in self.besides:

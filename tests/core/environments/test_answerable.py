@@ -63,7 +63,9 @@ def _is_refused(folder: Path, verifier: str, answer: Any) -> bool:
 
 def test_a_file_of_which_no_row_can_be_right_is_refused_with_a_line_of_it(tmp_path: Path) -> None:
     rows = [{"prompt": str(k), "answer": "Paris"} for k in range(3)]
-    with pytest.raises(UserError, match="none of its 3 answers can be right by the verifier numb"):
+    with pytest.raises(
+        UserError, match="none of its 3 answers can be correct according to the verifier numb"
+    ):
         facts_by(tmp_path, "number", rows)
     with pytest.raises(UserError, match=r"that of line 1 is \(\[; take another verifier"):
         facts_by(tmp_path, "regex", [{"prompt": "x", "answer": "(["}])

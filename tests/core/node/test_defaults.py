@@ -65,7 +65,9 @@ def test_a_starter_is_trained_as_ever(tmp_path) -> None:
     assert resolved(asked, print) == asked
 
 
-@pytest.mark.parametrize(("memory", "words"), [(500.0, "1.9 GB of memory"), (0.0, "no such hub")])
+@pytest.mark.parametrize(
+    ("memory", "words"), [(500.0, "needs 1.9 GB, 0.5 GB is free"), (0.0, "no such hub")]
+)
 def test_a_starter_stands_in_where_memory_is_short_or_the_model_cannot_be_had(
     tmp_path, monkeypatch, memory, words
 ) -> None:
@@ -77,7 +79,7 @@ def test_a_starter_stands_in_where_memory_is_short_or_the_model_cannot_be_had(
     found = resolved(config(tmp_path, limits=LimitsConfig(memory=memory)), said.append)
     assert found.model.name == "rare" and not found.model.lora_rank
     assert len(said) == 1 and words in said[0] and "give something else" not in said[0]
-    assert "the starter trains, rare: a starter of swarm-node, MIT, 3 MB" in said[0]
+    assert "training the starter instead, rare: a starter of swarm-node, MIT, 3 MB" in said[0]
 
 
 @pytest.mark.parametrize(
