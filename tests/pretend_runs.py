@@ -1,12 +1,13 @@
 """What is run on the pretend device: the code of a node that a card would run."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from swarm_node.generation import decoding, generator
+from swarm_node.generation import block, decoding, generator
 from swarm_node.generation.decoding import ModelDecoder, RecomputeDecoder
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.policy.policy import Packing, Policy
@@ -46,6 +47,22 @@ def groups() -> list[Any]:
     return [local, text_group([0.0, 1.0], ["12", "ab"])]
 
 
+class Standing:
+    """Stands in for a recording, which only a card can make, and counts: takes the step itself."""
+
+    def __init__(
+        self, made: list[int], decoder: Any, drawing: Any, uniform: Any, at: Any, beside: Any = None
+    ) -> None:
+        made[0] += 1
+        self._decoder, self._drawing = decoder, drawing
+
+    def __call__(self, uniform: Any, at: Any) -> tuple[Any, Any]:
+        after: tuple[Any, Any] = self._drawing(
+            self._decoder.step(at.token, at.running), uniform, at
+        )
+        return after
+
+
 def runs(device: torch.device, mode: Pretend, folder: Path) -> dict[str, Callable[[], Any]]:
     """The name of each run, and the function that does it."""
     generator.on_host = decoding.on_host = host_of(mode)  # type: ignore[attr-defined]
@@ -60,6 +77,24 @@ def runs(device: torch.device, mode: Pretend, folder: Path) -> dict[str, Callabl
         mode.waits.clear()  # of the trials
         found = writer.generate(PROMPTS, 4, "s")
         return [len(group.tokens) for group in found if isinstance(group, GeneratedGroup)]
+
+    def record() -> list[int]:
+        """Recordings that were made after two rounds, and after twenty."""
+        made, recording = [0], block._Recorded
+        block._Recorded = partial(Standing, made)  # type: ignore[assignment,misc]
+        try:
+            written = policy(lora=True)
+            written.keeps_decoder = True
+            short = CONFIG.model_copy(update={"max_completion_length": 6})
+            writer = generator.BatchGenerator(written, short)
+            writer._decoder_type, writer._persists, writer.replays = LlamaDecoder, True, True
+            counts = []
+            for number in range(20):
+                writer.generate(PROMPTS, 4, str(number))
+                counts.append(made[0])
+            return [counts[1], counts[-1]]
+        finally:
+            block._Recorded = recording  # type: ignore[misc]
 
     def train(way: Packing | None, **options: Any) -> int:
         trained = policy(**options)
@@ -98,6 +133,7 @@ def runs(device: torch.device, mode: Pretend, folder: Path) -> dict[str, Callabl
     )
     found["generate LlamaDecoder LoRA"] = lambda: generate(LlamaDecoder, lora=True)
     found["generate ModelDecoder LoRA"] = lambda: generate(ModelDecoder, lora=True)
+    found["recordings"] = record
     for name, way in WAYS.items():
         found[f"train {name}"] = lambda way=way: train(way)
     found["train tree attention LoRA"] = lambda: train(Packing.BLOCKS, lora=True)

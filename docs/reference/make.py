@@ -19,17 +19,17 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from swarm_node.page.settings import PageConfig
 from swarm_node.rollouts.groups import METRICS, Overlap, RoundReport, StepReport
 from swarm_node.settings import (
     BootstrapConfig,
     EvaluationConfig,
     NodeConfig,
     StatusConfig,
-    with_sections,
 )
+from swarm_node.settings.page import PageConfig
 from swarm_node.settings.secret import Secret
 from swarm_node.settings.sections import PlugIn
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.plot_command import PlotConfig
 from swarm_node.simulation.report import (
     ArmCost,
@@ -38,7 +38,6 @@ from swarm_node.simulation.report import (
     HeldOut,
     Report,
 )
-from swarm_node.simulation.settings import SimulationConfig
 from swarm_node.telemetry import events, simulated
 
 HERE = Path(__file__).parent
@@ -128,7 +127,7 @@ class Option(NamedTuple):
 def options_page() -> str:
     found: dict[Option, dict[str, str]] = {}
     for command, kind in COMMANDS.items():
-        for option, default in options(with_sections(kind)()):
+        for option, default in options(kind()):
             found.setdefault(option, {})[command] = default
     sections: dict[str, list[str]] = {}
     for option, defaults in found.items():

@@ -10,6 +10,7 @@ import argparse
 import json
 import platform
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
@@ -107,16 +108,39 @@ def kept(file: Path, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def installed(folder: Path) -> Path:
-    """`swarm-node` in the new folder `bin`, beside a `python` that runs this interpreter, as an
-    installation has it.
-    """
+    """`swarm-node` in the new folder `bin`, as an installation writes it."""
     (folder / "bin").mkdir()
-    python, program = folder / "bin" / "python", folder / "bin" / "swarm-node"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    shutil.copy(ROOT / "bin" / "swarm-node", program)
-    for file in (python, program):
-        file.chmod(0o700)
+    program = folder / "bin" / "swarm-node"
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\nfrom swarm_node.commands.cli import main\n\n"
+        'if __name__ == "__main__":\n    sys.exit(main())\n'
+    )
+    program.chmod(0o700)
     return program
+
+
+def build_wheel(folder: Path) -> Path:
+    """Builds the wheel from a copy of the checkout, so that no old build folder adds files to
+    it.
+    """
+    copy = folder / "source"
+    made = ("build", "runs", "*.egg-info", "__pycache__", ".*_cache")
+    left_out = shutil.ignore_patterns(".git", ".venv*", ".lease", ".site", *made)
+    shutil.copytree(ROOT, copy, ignore=left_out)
+    line = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--wheel-dir",
+        str(folder),
+        str(copy),
+    ]
+    subprocess.run(line, check=True)
+    (wheel,) = folder.glob("textswarm-*.whl")
+    return wheel
 
 
 def versions(*packages: str) -> dict[str, str]:

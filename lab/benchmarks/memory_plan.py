@@ -240,6 +240,7 @@ def decoded(config: Any, *, lora: bool, layers: int = 0, new: int = NEW) -> tupl
         put=_put,
         grow=lambda *_: grown,
         _worth_packing=lambda weight: False,
+        shares=lambda device: True,
         BLOCK=DEVICE_BLOCK,
     )
     with FakeTensorMode(allow_non_fake_inputs=True), as_on_a_card, count, CPU, torch.no_grad():
@@ -253,7 +254,7 @@ def decoded(config: Any, *, lora: bool, layers: int = 0, new: int = NEW) -> tupl
         policy = Policy(model, Ids(), CPU, torch.bfloat16)
         rest = count.now
         count.forget()
-        decoder = llama_decoder.LlamaDecoder(policy)
+        decoder = llama_decoder.LlamaDecoder(policy, merged=False)
         drawing = Drawing(1.0, torch.tensor([-1]), Astray(0.0))
         uniform = torch.zeros(1, QUESTIONS * GROUP, dtype=torch.float64)
         at = Slots.start(QUESTIONS * GROUP, CPU)
@@ -261,7 +262,7 @@ def decoded(config: Any, *, lora: bool, layers: int = 0, new: int = NEW) -> tupl
         decoder.reserve(new)
         block(decoder, drawing, uniform, at)
     shape = plans.shape_of(config, total, adapters)
-    how = plans.Arithmetic("cuda", 2 if lora else 4, 4, 2, merges=lora)
+    how = plans.Arithmetic("cuda", 2 if lora else 4, 4, 2)
     tokens = plans.PROMPT + new
     return count.peak, rest + plans.generation(shape, how, lora, QUESTIONS * GROUP, tokens, GROUP)
 

@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 from lab.benchmarks.waiting import until
 from protocol.identity import Identity
+from swarm_node.policy.named import KNOWN, OF_HUB, folder, is_whole
 
 ROOT = Path(__file__).resolve().parents[2]
 TUTORIALS, HOW_TO = ROOT / "docs" / "tutorials", ROOT / "docs" / "how-to"
@@ -261,6 +262,11 @@ SUBSTITUTIONS: Sequence[Replacement] = (
         r"\bHuggingFaceTB/[\w.-]+|(?<!\S)\./my-model",
         lambda reader, _: str(reader.model),
         "models of the Hub: a folder",
+    ),
+    (
+        r"\bsmollm2-135m(?!-)\b",
+        lambda *_: next((name for name in KNOWN if is_whole(folder(name))), OF_HUB),
+        "where no Hub answers: the same model of an installed package",
     ),
     (
         r"\.venv/share/swarm-node",

@@ -33,12 +33,12 @@ from lab.benchmarks import command, common, generation, step
 from lab.benchmarks.generation import Work
 from swarm_node.generation.vllm.generator import VllmGenerator
 from swarm_node.generation.vllm.server import VllmServer
-from swarm_node.generation.vllm.settings import VllmConfig
 from swarm_node.hub import gguf
 from swarm_node.policy import named
 from swarm_node.policy.policy import Policy
 from swarm_node.settings import GenerationConfig
 from swarm_node.settings.secret import SecretUrl
+from swarm_node.settings.vllm import VllmConfig
 
 MakeWork = Callable[[common.Workload], Work]
 
@@ -153,7 +153,7 @@ def generating(
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         policy.save(saved := Path(folder) / size)
         # A tokenizer that llama.cpp knows; it is given ids
-        for file in named.obtain("smollm2-135m").glob("token*"):
+        for file in named.obtain(named.best()).glob("token*"):
             (saved / file.name).write_bytes(file.read_bytes())
         file, ids = gguf.write(saved, size, "none"), [words(text).input_ids for text in texts]
         servers = [server(file, load.prompt_lengths[0], new, shared) for shared in (False, True)]

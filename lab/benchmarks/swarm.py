@@ -17,10 +17,10 @@ import psutil
 
 from lab.benchmarks import command, common
 from swarm_node.settings import GenerationConfig, ModelConfig, RoundConfig, TrainingConfig
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import Arm, Cell, cell_config
 from swarm_node.simulation.cell import run_cell
 from swarm_node.simulation.engines.population import LivePopulation
-from swarm_node.simulation.settings import SimulationConfig
 
 QUESTIONS, EXTERNAL_GROUPS, NEW_TOKENS = 9, 4, 16
 CELL = Cell(Arm(QUESTIONS, EXTERNAL_GROUPS), seed=0)

@@ -9,8 +9,6 @@ machine needs at most, on one core.
 """
 
 import os
-import shutil
-import subprocess
 import sys
 import tempfile
 from argparse import Namespace
@@ -19,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from lab.benchmarks import pages
-from lab.benchmarks.command import finish, parser, show, versions
+from lab.benchmarks.command import build_wheel, finish, parser, show, versions
 
 ORDER = ("first_run", "two_machines", "own_model", "own_task")
 QUIET = {
@@ -27,31 +25,6 @@ QUIET = {
     "SWARM_NODE_NETWORK__HOST": "127.0.0.1",  # both computers are this one
     "SWARM_NODE_NETWORK__MDNS": "false",
 }
-
-
-def build_wheel(folder: Path) -> Path:
-    """Builds the wheel from a copy of the checkout, so that no old build folder adds files to
-    it.
-    """
-    copy = folder / "source"
-    left_out = shutil.ignore_patterns(
-        ".git", ".venv*", ".site", "runs", "build", "*.egg-info", ".*_cache", "__pycache__"
-    )
-    shutil.copytree(pages.ROOT, copy, ignore=left_out)
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--wheel-dir",
-        str(folder),
-        str(copy),
-    ]
-    subprocess.run(command, check=True)
-    (wheel,) = folder.glob("textswarm-*.whl")
-    return wheel
 
 
 def main(argv: list[str] | None = None) -> None:

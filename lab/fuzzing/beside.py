@@ -193,8 +193,8 @@ def of_task_sets(folder: Path) -> Iterator[Target]:
     if find_spec("verifiers") is None:
         return
     from swarm_node.environments.taskset.compile import compiled
-    from swarm_node.environments.taskset.settings import TasksetConfig
     from swarm_node.environments.taskset.source import TasksetSource
+    from swarm_node.settings.questions import TasksetConfig
 
     out = folder / "taskset.json"
     compiled(TasksetConfig(name=str(TASKSET)), out)

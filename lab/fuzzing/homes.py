@@ -37,8 +37,9 @@ from swarm_node.commands import table
 from swarm_node.commands.cli import outcome
 from swarm_node.common import loading
 from swarm_node.common.command import Command, Entry, Purpose
-from swarm_node.settings import NodeConfig, Section, of_home, with_sections
-from swarm_node.settings.command_line import HOME_FILE, from_command_line
+from swarm_node.settings import NodeConfig, Section, of_home
+from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.of_home import HOME_FILE
 from swarm_node.settings.options import Option, options
 
 SECONDS = 30.0  # after which a command that goes on is told to stop
@@ -138,7 +139,7 @@ def readers() -> list[Reader]:
         kind = table.load(entry).options
         if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
             continue
-        whole = with_sections(kind)
+        whole = kind
         named = [
             option
             for key, option in options(whole).items()

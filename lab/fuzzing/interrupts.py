@@ -3,12 +3,14 @@ after.
 
     python -m lab.fuzzing.interrupts --json        # docs/results/at_home.md
 
-Each case is a process as a terminal starts it: by `bin/swarm-node`, in a process group of its own,
-which gets the signal as a whole. A traceback, or an exit code that docs/reference/exit_codes.md
-does not have, is a mistake.
+Each case is a process as a terminal starts it: by the script of an installation, in a process group
+of its own, which gets the signal as a whole. A traceback, or an exit code that
+docs/reference/exit_codes.md does not have, is a mistake, unless Python itself was still starting:
+before `main` of commands/cli.py begins, a KeyboardInterrupt is Python's to show.
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,8 +31,9 @@ COMMANDS = {
 }
 SECONDS = 2.0
 SECOND_AFTER = 0.3  # seconds until the second Ctrl-C, if the first has not ended the command
-# The last: the signal ended the shell of bin/swarm-node, before Python
+# The last: the signal ended Python before it handles any
 ALLOWED = {0, 130, -signal.SIGINT}
+FRAME = re.compile(r'^ *File "(.*)", line \d+, in (.*)$', re.MULTILINE)
 SIDE_BY_SIDE = 2
 
 
@@ -93,10 +96,22 @@ def _interrupt(program: Path, folder: Path, name: str, moment: float) -> Case:
         _signal(process)
         output, _ = process.communicate(timeout=300.0)
     took = time.monotonic() - began
-    wrong = output[-300:] if "Traceback" in output or "Error" in output else ""
-    if not wrong and process.returncode not in ALLOWED:
+    told = "Traceback" in output or "Error" in output or "rror:" in output
+    early = told and before_main(output)
+    wrong = output[-300:] if told and not early else ""
+    if not wrong and not early and process.returncode not in ALLOWED:
         wrong = f"ended with {process.returncode}"
     return Case(name, moment, process.returncode, round(took, 2), wrong)
+
+
+def before_main(output: str) -> bool:
+    """Whether a traceback is that of a Ctrl-C before our code could handle one: of our functions
+    none had begun.
+    """
+    if not output.rstrip().endswith("KeyboardInterrupt"):
+        return False
+    ours = [name for file, name in FRAME.findall(output) if "swarm_node" in Path(file).parts]
+    return all(name == "<module>" for name in ours)
 
 
 def _signal(process: "subprocess.Popen[str]") -> None:

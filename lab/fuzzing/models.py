@@ -549,9 +549,6 @@ HOLES: Mapping[str, Hole] = {
     "patterns": Hole(
         "adapters", "pattern of ranks", ((bounds, "check_adapters"),), lambda config: None
     ),
-    "tokenizers": Hole(
-        "tokenizers", "at one text", ((tokenizer_trial, "is_plain"),), lambda tokenizer: True
-    ),
     "panics": Hole("tokenizers", "prefix", ((soundness, "is_panic"),), lambda error: False),
     "lines": Hole(
         "sizes", f"type {CONTROLS!r}", ((errors, "escaped"), (terminal, "escaped")), _as_it_is

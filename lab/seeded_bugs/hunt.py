@@ -106,7 +106,7 @@ def installed(tree: Path) -> str:
     copy = tree / ".venv"
     shutil.copytree(sys.prefix, copy, symlinks=True, copy_function=_linked)
     # Pip must not write into the original
-    for pattern in ("lib/python*/site-packages/*swarm_node*", "bin/swarm-node"):
+    for pattern in ("lib/python*/site-packages/*swarm_node*", "bin/swarm-node", "bin/textswarm"):
         for path in copy.glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     python = str(copy / "bin" / "python")

@@ -20,7 +20,7 @@ from lab.benchmarks import command
 from lab.studies.simulated import simulated
 from swarm_node.common.children import usable_cores
 from swarm_node.common.errors import UserError
-from swarm_node.simulation.settings import SimulationConfig
+from swarm_node.settings.simulation import SimulationConfig
 
 # Seconds of a core for a node's round on a starter, nine groups of eight; measured on two cores
 NODE_ROUND = 0.13

@@ -36,7 +36,7 @@ from lab.studies.rates import sweep
 from lab.studies.runner import Run
 from lab.studies.statistics import Comparison, compared_line, family
 from swarm_node.settings import DefenceConfig
-from swarm_node.simulation.settings import AttackConfig
+from swarm_node.settings.simulation import AttackConfig
 
 ALONE, LONGER, BASE = "alone", "alone, a third longer", "uniform"
 BRACKET, SEEDS = range(5200, 5202), range(5000, 5008)  # fixed before the first run

@@ -29,7 +29,7 @@ from swarm_node.settings import (
     RoundConfig,
     TrainingConfig,
 )
-from swarm_node.simulation.settings import SimulationConfig
+from swarm_node.settings.simulation import SimulationConfig
 
 ARMS = ("8/0", "6/2", "4/4", "2/6")
 PUBLISHED = {"8/0": 561.79, "6/2": 854.43, "4/4": 1093.31, "2/6": 945.87}  # cumulative reward

@@ -6,8 +6,8 @@ from typing import Any
 
 from rich.console import Console
 
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.main import simulate
-from swarm_node.simulation.settings import SimulationConfig
 
 
 def simulated(config: SimulationConfig, quiet: bool = True) -> dict[str, Any]:

@@ -3,11 +3,12 @@ side.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.table import Table
 from rich.text import Text
@@ -39,6 +40,7 @@ LOOKED_THROUGH = 64  # held-out questions of each task, among which are those wr
 CANDIDATES = 24  # questions that are put to the model, until some are right
 RIGHT = 3  # questions of each task that are right now, and are asked before
 NONE_LEARNED = "none of {} held-out questions was wrong before and is right now"
+DRAWN = "its likeliest answer is as before: these answers were drawn, as in training"
 
 PAGE = """\
 usage: swarm-node ask [TEXT] [--flags]
@@ -75,17 +77,30 @@ def command(argv: list[str]) -> None:
         if config.text:
             question, prompt = framed(config.text, tasks)
             _, (before,), (now,) = answers(config, checkpoint, [prompt], lambda now: [0])
-            rows, note = [(question, before, now)], ""
+            rows, note = [Row(question, before, now)], ""
         else:
-            candidates = asked_of_each(environment, count, wrong_at_first(checkpoint))
+            known = validated(checkpoint)
+            candidates = asked_of_each(environment, count, known)
             prompts = [prompt for _, prompt in candidates]
             asked = [question for question, _ in candidates]
             search = Search(environment, asked)
             places, *both = answers(config, checkpoint, prompts, search.chosen)
-            chosen, learned = telling(environment, [asked[k] for k in places], *both)
+            told = telling(environment, [asked[k] for k in places], *both)
             shown = {prompt: question for question, prompt in each_shown(tasks, prompts)}
-            rows = [(shown[prompts[places[k]]], both[0][k], both[1][k]) for k in chosen]
-            note = "" if learned else NONE_LEARNED.format(search.looked_at)
+            rows, drawn, note = list[Row](), 0, ""
+            for k, learned in told:
+                row = Row(shown[prompts[places[k]]], both[0][k], both[1][k])
+                other = None if learned else drawn_of(task_of(asked[places[k]]), asked, known)
+                if other is not None:
+                    row, drawn = (
+                        Row(shown[prompts[other.place]], other.before, other.now),
+                        drawn + 1,
+                    )
+                rows.append(row)
+            if drawn:
+                note = DRAWN
+            elif not any(learned for _, learned in told):
+                note = NONE_LEARNED.format(search.looked_at)
     table = Table("question", "before", f"after {int(checkpoint.name)} rounds")
     for row in rows:
         table.add_row(*(Text(printable(text.strip(), SHOWN)) for text in row))
@@ -106,24 +121,66 @@ def held_out(environment: Environment, tasks: int) -> dict[str, list[str]]:
     return found
 
 
-def wrong_at_first(checkpoint: Path) -> Collection[str]:
-    """The held-out questions, as DATASET/CONFIG/INDEX, that validation found wrong at first; none
-    where it asked nothing, or the checkpoint does not say.
+class Row(NamedTuple):
+    """A question, and what the model says to it before its training and now."""
+
+    question: str
+    before: str
+    now: str
+
+
+class Drawn(NamedTuple):
+    """Answers that validation drew to the question at this place: wrong at first, right later."""
+
+    place: int
+    before: str
+    now: str
+
+
+@dataclass(frozen=True)
+class Known:
+    """What validation found, by DATASET/CONFIG/INDEX of a question: its first answer, where that
+    was wrong, and its newest one, where that is right. A home of somebody else may say anything
+    there, so these texts are printed, and nothing else.
     """
+
+    wrong: Mapping[str, str] = field(default_factory=dict)
+    right: Mapping[str, str] = field(default_factory=dict)
+
+    def rank(self, question: Question) -> int:
+        """0 for a question that was wrong and is right, 1 for one that was wrong, else 2."""
+        name = f"{task_of(question)}/{question.index}"
+        if name not in self.wrong:
+            return 2
+        return 0 if name in self.right else 1
+
+
+def validated(checkpoint: Path) -> Known:
+    """What validation found, as this checkpoint says; nothing where it asked nothing."""
     with quickly():
-        from swarm_node.node.evaluation import MEASURED  # now: it loads torch
+        from swarm_node.node.evaluation import MEASURED, Measured  # now: it loads torch
     try:
         state = read_json(checkpoint / "state.json", STATE_BYTES)
-        return frozenset(state["extra"][MEASURED]["wrong"])
+        found = Measured.model_validate(state["extra"][MEASURED])
     except (OSError, ValueError, LookupError, TypeError):
-        return frozenset()
+        return Known()
+    return Known(found.wrong, found.right)
 
 
-def asked_of_each(
-    environment: Environment, tasks: int, first: Collection[str]
-) -> list[tuple[Question, str]]:
-    """Held-out questions and their prompts, some of each task: those that are in `first` come
-    first.
+def drawn_of(task: str, asked: Sequence[Question], known: Known) -> Drawn | None:
+    """The first question of this task to which validation drew a wrong answer at first and a right
+    one when it asked last; None if there is none.
+    """
+    for place, question in enumerate(asked):
+        if task_of(question) == task and known.rank(question) == 0:
+            name = f"{task}/{question.index}"
+            return Drawn(place, known.wrong[name], known.right[name])
+    return None
+
+
+def asked_of_each(environment: Environment, tasks: int, known: Known) -> list[tuple[Question, str]]:
+    """Held-out questions and their prompts, some of each task: those that validation found wrong
+    at first and right later come first, then those that were wrong.
     """
     questions = environment.sample(
         EVALUATION, Round(0), min(LOOKED_THROUGH * tasks, MAX_QUESTIONS_PER_ROUND)
@@ -134,7 +191,7 @@ def asked_of_each(
         for question, prompt in zip(questions, prompts, strict=True)
         if isinstance(prompt, str)
     ]
-    texts.sort(key=lambda asked: f"{task_of(asked[0])}/{asked[0].index}" not in first)
+    texts.sort(key=lambda asked: known.rank(asked[0]))
     most, kept = max(1, CANDIDATES // tasks), Counter[str]()
     found = []
     for question, prompt in texts:
@@ -181,19 +238,19 @@ def telling(
     asked: Sequence[Question],
     before: Sequence[str],
     now: Sequence[str],
-) -> tuple[list[int], bool]:
+) -> list[tuple[int, bool]]:
     """The place of one question of each task: the first that was wrong before and is right now,
-    else the first of the task. And whether any was so.
+    else the first of the task. And whether it was so.
     """
     said = zip(asked, before, now, strict=True)
     scores = environment.score([(question, texts) for question, *texts in said])
-    chosen: dict[str, tuple[bool, int]] = {}
+    chosen: dict[str, tuple[int, bool]] = {}
     for k, (question, rewards) in enumerate(zip(asked, scores, strict=True)):
         learned = not isinstance(rewards, Skipped) and rewards[0] < 1.0 <= rewards[1]
         task = task_of(question)
-        if task not in chosen or (learned and not chosen[task][0]):
-            chosen[task] = learned, k
-    return [k for _, k in chosen.values()], any(learned for learned, _ in chosen.values())
+        if task not in chosen or (learned and not chosen[task][1]):
+            chosen[task] = k, learned
+    return list(chosen.values())
 
 
 def each_shown(

@@ -11,9 +11,11 @@ from swarm_node.home.asks import going_on
 from swarm_node.node.defaults import resolved
 from swarm_node.policy.named import say
 from swarm_node.scoring import sandbox
-from swarm_node.settings import CheckConfig, NodeConfig, adjusted, with_sections
-from swarm_node.settings.command_line import from_command_line, origins, sources_of
+from swarm_node.settings import CheckConfig, NodeConfig, adjusted
+from swarm_node.settings.command_line import from_command_line, sources_of
 from swarm_node.settings.options import describe, flatten
+from swarm_node.settings.plugged import empty_sections
+from swarm_node.settings.sources import origins
 
 if TYPE_CHECKING:
     from swarm_node.policy.plan import Plan
@@ -41,13 +43,13 @@ def command(argv: list[str]) -> None:
     changed = adjusted(known, lines.append)
     config = resolved(changed, say)
     file, sources = sources_of(CheckConfig, argv, "swarm-node check")
-    kind = with_sections(NodeConfig)
+    usual = NodeConfig.model_validate(empty_sections(NodeConfig))
     dumped = (
         each.model_dump(mode="json", exclude={"all", "memory"})
-        for each in (config, kind(), given, known, changed)
+        for each in (config, usual, given, known, changed)
     )
     values, defaults, typed, before, after = map(flatten, dumped)
-    origin, texts = origins(sources), describe(kind)
+    origin, texts = origins(sources), describe(NodeConfig)
     origin |= {key: "this home" for key in before if before[key] != typed[key]}
     origin |= {key: "changed: see below" for key in after if after[key] != before[key]}
     shown = [key for key in values if config.all or values[key] != defaults[key]]

@@ -1,10 +1,14 @@
 """The command line. A first argument that is a flag, or none, means `run`. Never prompts.
 
 settings/command_line.py reads the options of a command; this module finds the command.
+
+A Ctrl-C that comes before `main` has set its handler shows Python's own traceback of a
+KeyboardInterrupt. So this module imports little. Once `main` has begun, no Ctrl-C shows one.
 """
 
 import errno
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -25,12 +29,10 @@ def main() -> None:
     """Entry point: exit code 0, 2 for a user's mistake, 75 for what may pass, 130 when
     interrupted.
     """
-    import signal  # here and below: little may run before the handler is set
-
+    signal.signal(signal.SIGINT, lambda number, frame: os._exit(128 + number))
     from swarm_node.common import homeless, interrupts, terminal
 
     signal.signal(signal.SIGINT, interrupts.leave_at_once)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # bin/swarm-node holds it back
     interrupts.mend_streams()
     terminal.guard_streams()
     homeless.settle()
@@ -53,8 +55,6 @@ def settle_allocator() -> None:
 
 def outcome(argv: list[str], act: "Callable[[list[str]], None] | None" = None) -> int:
     """Exit code of a command, or of `act`. SystemExit where the command has one of its own."""
-    import signal
-
     from swarm_node.common.errors import UserError, exit_code
     from swarm_node.common.interrupts import Interrupt, leave_at_once
 
@@ -96,16 +96,18 @@ def told(line: str, code: int) -> int:
 
 
 def leave(code: int) -> None:
-    """Like sys.exit, but does not take the modules of torch and sympy apart: that would cost a
-    second of CPU time.
+    """Ends the process, silently where the reader of its output has gone. A Ctrl-C now ends it at
+    once: taking torch apart may take a second.
     """
-    import atexit
+    from swarm_node.common.interrupts import leave_at_once
 
-    atexit._run_exitfuncs()
-    with suppress(OSError):
-        sys.stdout.flush()
-        sys.stderr.flush()
-    os._exit(code)
+    signal.signal(signal.SIGINT, leave_at_once)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # Python would try once more, and say so
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    sys.exit(code)
 
 
 def dispatch(argv: list[str]) -> None:

@@ -25,8 +25,7 @@ from swarm_node.settings import (
     EnvironmentConfig,
     EvaluationConfig,
     LearningConfig,
-    sections_of,
-    with_sections,
+    part_of,
 )
 from swarm_node.settings.command_line import from_command_line
 
@@ -131,13 +130,12 @@ def _suited(config: EvaluationConfig) -> LearningConfig:
         config.model if config.model.lora_rank else config.model.model_copy(update={"lora_rank": 0})
     )
     parts = {
+        **part_of(config, LearningConfig),
         "model": model,
-        "generation": config.generation,
         "environment": settings,
-        **sections_of(config),
     }
     base = model_of(Path(config.model.name).expanduser()).get("name", config.model.name)
-    return suited(with_sections(LearningConfig).model_validate(parts), base)
+    return suited(LearningConfig.model_validate(parts), base)
 
 
 def _environments(asking: LearningConfig, stack: ExitStack) -> list[AskingEnvironment]:

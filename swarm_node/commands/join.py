@@ -16,17 +16,12 @@ from swarm_node.common.files import plain, write_bytes
 from swarm_node.environments.registry import build_environment, with_environment
 from swarm_node.home.asks import is_kept
 from swarm_node.home.folder import load_identity, owned
-from swarm_node.settings import NodeConfig, with_sections
-from swarm_node.settings.command_line import (
-    HOME_FILE,
-    flags_and_words,
-    from_command_line,
-    is_flag,
-    origins,
-    sources_of,
-)
-from swarm_node.settings.of_home import as_flag, may_set
+from swarm_node.settings import NodeConfig
+from swarm_node.settings.command_line import from_command_line, sources_of
+from swarm_node.settings.flags import flags_and_words, is_flag
+from swarm_node.settings.of_home import HOME_FILE, as_flag, may_set
 from swarm_node.settings.options import options
+from swarm_node.settings.sources import origins
 from swarm_node.swarm.code import Invitation, decode
 
 TASKS = "environment.tasks"
@@ -122,7 +117,7 @@ def remembered(invited: Invitation, config: NodeConfig, own: set[str]) -> str:
     values: dict[str, Any] = {"swarm": invited.swarm, "network.suggested": invited.addresses}
     if tasks := [task for each in invited.asked for task in each.tasks]:
         values |= {TASKS: tasks, "environment.at_once": invited.at_once}
-    allowed, about = may_set(with_sections(type(config))), about_questions(invited, own)
+    allowed, about = may_set(type(config)), about_questions(invited, own)
     values |= {key: value_of(config, key) for key in about if key in allowed}
     lines = [
         f"{key} = {json.dumps(plain(value), ensure_ascii=False)}\n"
@@ -136,7 +131,7 @@ def not_kept(invited: Invitation, config: NodeConfig, own: Iterable[str]) -> Map
     """The user's own options for the questions that neither the home nor the user's record of homes
     keeps, each with its flag.
     """
-    kind = with_sections(type(config))
+    kind = type(config)
     allowed, known = may_set(kind), options(kind)
     about = about_questions(invited, own)
     again = [key for key in about if key not in allowed and not is_kept(key)]

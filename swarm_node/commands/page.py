@@ -9,9 +9,10 @@ from swarm_node.commands.status import ask
 from swarm_node.common.children import OF_THE_USER
 from swarm_node.common.command import Command
 from swarm_node.common.errors import UserError
-from swarm_node.page.settings import PageConfig
+from swarm_node.common.files import check_links
 from swarm_node.page.start import show
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.page import PageConfig
 
 PAGE = """\
 usage: swarm-node page [HOME] [--listen HOST:PORT] [--flags]
@@ -30,7 +31,15 @@ continues.
 NICE = 10  # beside a node: viewers wait, training does not
 # Set at every start: by Python, macOS, cli.py
 BY_ITSELF = {"LC_CTYPE", "__CF_USER_TEXT_ENCODING", "OMP_WAIT_POLICY"}
-KEPT = {*OF_THE_USER, *BY_ITSELF, "PYTHONPATH", "PYTHONUTF8", "CUDA_VISIBLE_DEVICES", "COLUMNS"}
+KEPT = {
+    *OF_THE_USER,
+    *BY_ITSELF,
+    "PYTHONPATH",
+    "PYTHONUTF8",
+    "XDG_STATE_HOME",
+    "CUDA_VISIBLE_DEVICES",
+    "COLUMNS",
+}
 # Options, and none that holds a secret
 OPTION = re.compile(r"SWARM_NODE_(?!.*(KEY|PASSWORD|SECRET|URL)).*")
 OF_A_NODE = ("identity.key", "events.jsonl")  # a home holds at least one of them
@@ -40,6 +49,7 @@ def command(argv: list[str]) -> None:
     """Serves until it is told to stop."""
     config = from_command_line(PageConfig, argv, "swarm-node page", first="folder")
     folder = config.folder.expanduser()
+    check_links(folder)
     if (folder / "report.json").exists():
         raise UserError(f"{folder} holds a simulation: swarm-node view plot draws it")
     if not config.with_parent and not any((folder / name).exists() for name in OF_A_NODE):

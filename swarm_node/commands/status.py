@@ -16,7 +16,7 @@ from swarm_node.home.folder import in_use
 from swarm_node.network.process import control
 from swarm_node.settings import AskConfig, StatusConfig
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.settings.programs import PAUSE_FILE
+from swarm_node.settings.limits import PAUSE_FILE
 
 START_SECONDS = 600.0  # a first round may take, with a large model to load
 STALLED_SECONDS = 120.0  # without a round ending ...

@@ -215,7 +215,7 @@ def find(words: Sequence[str]) -> tuple[str, Entry, list[str]]:
     from swarm_node.common.errors import printable
 
     # Only here: a command that exists starts sooner without it
-    from swarm_node.settings.options import meant
+    from swarm_node.common.nearest import meant
 
     name = " ".join(words[:2]) if group(words[0]) else words[0]
     near = meant(name.replace(" ", "."), [each.replace(" ", ".") for each in COMMANDS]).replace(

@@ -12,13 +12,13 @@ from protocol.messages import Round, Turn
 from swarm_node.common.command import Command
 from swarm_node.common.errors import UserError, printable
 from swarm_node.environments.dataset.environment import Facts, read
-from swarm_node.environments.dataset.settings import DatasetConfig
 from swarm_node.environments.kinds import EVALUATION, split_task
 from swarm_node.environments.registry import build_environment, kinds, with_environment
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.rollouts.transcript import parse
 from swarm_node.settings import LearningConfig
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.questions import DatasetConfig
 from swarm_node.settings.sections import Alias
 
 PAGE = """\

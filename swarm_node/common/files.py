@@ -16,6 +16,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from swarm_node.common.errors import UserError, printable
+
 PIECE = 1024 * 1024  # bytes read at a time
 _OPEN = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY  # a pipe opens at once, or not at all
 
@@ -88,6 +90,44 @@ def is_plain(path: Path) -> bool:
         return stat.S_ISREG(path.lstat().st_mode)
     except OSError:
         return False
+
+
+# What users put into a home themselves: it may be kept elsewhere
+MAY_BE_LINKS = {"identity.key", "access.toml", "swarm.card"}
+OF_LIBRARIES = {"trackio"}  # folders of a home that a library fills
+MOST_LOOKED_AT, DEEPEST = 20_000, 4  # entries of a home; a checkpoint's files are two below it
+
+
+def links_in(home: Path) -> list[str]:
+    """The links among the files and folders of a home, as they are called there."""
+    found, looked_at = list[str](), 0
+    waiting = [(home, 1)]
+    while waiting:
+        folder, depth = waiting.pop()
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                looked_at += 1
+                if looked_at > MOST_LOOKED_AT:
+                    return sorted(found)
+                name = os.path.relpath(entry.path, home)
+                if entry.is_symlink():
+                    found += [] if name in MAY_BE_LINKS else [name]
+                elif entry.is_dir(follow_symlinks=False) and name not in OF_LIBRARIES:
+                    waiting += [(Path(entry.path), depth + 1)] if depth < DEEPEST else []
+    return sorted(found)
+
+
+def check_links(home: Path) -> None:
+    """UserError where a home holds links. Nothing in a home grants anything, as it may be a
+    stranger's: a link would have this user's files read as the home's own, or files elsewhere
+    written and deleted, such as the checkpoints of another home.
+    """
+    if links := links_in(home):
+        more = f" and {len(links) - 1} more" if len(links) > 1 else ""
+        raise UserError(
+            f"{home} holds a link, {printable(links[0], 60)}{more}, and a home's files are its "
+            "own: put the file or folder itself there, or name another --home"
+        )
 
 
 def has_holes(descriptor: int) -> bool:

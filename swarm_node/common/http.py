@@ -11,6 +11,7 @@ import json
 import os
 import re
 import ssl
+from functools import cache
 from threading import Lock
 from typing import Any
 
@@ -52,29 +53,59 @@ def _context(verify: ssl.SSLContext | bool) -> ssl.SSLContext | bool:
     return httpx.create_ssl_context() if verify is True else verify
 
 
-def _proxy(request: httpx.Request) -> httpx.Proxy | None:
+@cache
+def obey_in_hub() -> None:
+    """Makes the library of the hub, and with it transformers and datasets, send their requests
+    through the proxy that `proxy_for` names. Parts of files that it gets by Xet go through a
+    library of its own, in Rust, which reads the variables itself.
+    """
+    import huggingface_hub  # here: slow to import
+    from huggingface_hub.utils import _http
+
+    # Newer releases have a successor of httpx with the same classes
+    library: Any = getattr(_http, "httpx2", httpx)
+    # It adds the number of a request, and refuses it where HF_HUB_OFFLINE is set
+    hooks = [hook] if (hook := getattr(_http, "hf_request_event_hook", None)) else []
+
+    def made() -> Any:
+        context = library.create_ssl_context()
+        return library.Client(
+            transport=_Transport(context, library.Limits(), library),
+            trust_env=False,
+            event_hooks={"request": hooks},
+            follow_redirects=True,
+            timeout=None,
+        )
+
+    huggingface_hub.set_client_factory(made)
+
+
+def _proxy(request: httpx.Request, library: Any = httpx) -> Any | None:
     found = proxy_for(str(request.url))
-    return httpx.Proxy(found.url) if found else None
+    return library.Proxy(found.url) if found else None
 
 
-def _key(proxy: httpx.Proxy | None) -> str:
+def _key(proxy: Any | None) -> str:
     return f"{proxy.url} {proxy.raw_auth!r}" if proxy else ""
 
 
 class _Transport(httpx.BaseTransport):
     """Keeps one pool of connections for each proxy, and one for none."""
 
-    def __init__(self, verify: ssl.SSLContext | bool, limits: httpx.Limits) -> None:
-        self._verify, self._limits = verify, limits
+    def __init__(
+        self, verify: ssl.SSLContext | bool, limits: httpx.Limits, library: Any = httpx
+    ) -> None:
+        """`library`: httpx, or one that has its classes."""
+        self._verify, self._limits, self._library = verify, limits, library
         self._pools: dict[str, httpx.HTTPTransport] = {}
         self._lock = Lock()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        proxy = _proxy(request)
+        proxy = _proxy(request, self._library)
         key = _key(proxy)
         with self._lock:
             if key not in self._pools:
-                self._pools[key] = httpx.HTTPTransport(
+                self._pools[key] = self._library.HTTPTransport(
                     verify=self._verify, limits=self._limits, proxy=proxy
                 )
             pool = self._pools[key]

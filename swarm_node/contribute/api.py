@@ -45,8 +45,8 @@ from swarm_node.contribute.dialect import (
     cure,
     out_of_credit,
 )
-from swarm_node.contribute.settings import ContributeConfig
 from swarm_node.rollouts.groups import Skipped
+from swarm_node.settings.contribute import ContributeConfig
 from swarm_node.settings.secret import Secret, SecretUrl
 
 CHARS_PER_TOKEN = 4  # a guess, for servers that report no usage, or too little

@@ -13,7 +13,7 @@ from swarm_node.common.backoff import backoff
 from swarm_node.common.errors import UserError, reason_of
 from swarm_node.common.files import write_json
 from swarm_node.common.parsing import read_json
-from swarm_node.contribute.settings import ContributeConfig
+from swarm_node.settings.contribute import ContributeConfig
 from swarm_node.settings.sections import Count
 
 MINUTE = 60.0

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from swarm_node.contribute.answer import Complaint
-from swarm_node.contribute.settings import ContributeConfig
+from swarm_node.settings.contribute import ContributeConfig
 
 # Statuses with which servers refuse the form of a request; 200 where the error has no other
 ABOUT_FORM = {200, 400, 404, 405, 409, 415, 422, 500, 501}

@@ -17,7 +17,6 @@ from swarm_node.common.command import Command
 from swarm_node.common.errors import UserError, printable, reason_of
 from swarm_node.contribute.api import ApiGenerator
 from swarm_node.contribute.budget import Budget
-from swarm_node.contribute.settings import ContributeConfig
 from swarm_node.environments.registry import build_environment, leaving
 from swarm_node.home.folder import load_identity, owned
 from swarm_node.network.client import RemoteNetwork
@@ -27,6 +26,7 @@ from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import Skipped, all_equal
 from swarm_node.rollouts.interfaces import Environment, Network
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.contribute import ContributeConfig
 from swarm_node.settings.secret import Secret
 
 KEY_VARIABLE = "SWARM_NODE_API_KEY"

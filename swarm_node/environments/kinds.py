@@ -13,7 +13,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.environments.rewards import Scoring
 from swarm_node.rollouts.groups import Tasks
 from swarm_node.rollouts.interfaces import Environment
-from swarm_node.settings import EnvironmentConfig
+from swarm_node.settings import DatasetConfig, EnvironmentConfig, TasksetConfig, TemporalClueConfig
 
 EVALUATION = HELD_OUT  # see `held_out`
 
@@ -21,13 +21,21 @@ Task = tuple[str, str]  # dataset, config id
 
 
 class Asking(Protocol):
-    """A configuration with environments, as `run`, `simulate` and `contribute` have it. It has
-    their options in `environment`, the sections of extensions, which `settings.section_of` finds,
-    and the swarm.
+    """A configuration with environments, as `run`, `simulate` and `contribute` have it: their
+    options, and the swarm. `settings.section_of` finds a section that another package brings.
     """
 
     @property
     def environment(self) -> EnvironmentConfig: ...
+
+    @property
+    def dataset(self) -> DatasetConfig: ...
+
+    @property
+    def taskset(self) -> TasksetConfig: ...
+
+    @property
+    def temporal_clue(self) -> TemporalClueConfig: ...
 
     @property
     def swarm(self) -> str: ...

@@ -21,6 +21,7 @@ from swarm_node.policy.policy import Policy
 BLOCK = 16  # tokens between two looks at what has ended, on a device for which the host waits
 # Share of slots in use at which the others are dropped; moving the cache costs about a step
 COMPACT_BELOW = 0.5
+MOST_RECORDED = 32  # sizes of places; each recording has memory for its graph
 
 
 class Decoder(Protocol):
@@ -50,9 +51,12 @@ class Decoder(Protocol):
 
 
 class Replayable(Decoder, Protocol):
-    """A decoder whose steps read and write the same places until `moves` changes."""
+    """A decoder whose steps read and write the same places whenever `sizes` are the same. The first
+    of them counts how often those places have moved.
+    """
 
-    moves: int
+    @property
+    def sizes(self) -> tuple[int, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +138,22 @@ def block(
 class _Recorded:
     """A step with its inputs and outputs at fixed places."""
 
-    def __init__(self, decoder: Replayable, drawing: Drawing, uniform: Tensor, at: Slots) -> None:
+    def __init__(
+        self,
+        decoder: Replayable,
+        drawing: Drawing,
+        uniform: Tensor,
+        at: Slots,
+        beside: "_Recorded | None" = None,
+    ) -> None:
+        """`beside`: another recording, whose memory this one uses, too: they are never replayed at
+        the same time, and what one returns is read before the next.
+        """
         self._uniform, self._at, self._graph = uniform.clone(), at.clone(), torch.cuda.CUDAGraph()
+        self._drawing = drawing  # holds a tensor that the recording reads
+        pool = None if beside is None else beside._graph.pool()
         # On the current device, which may be another one in this thread, it would record nothing
-        with torch.cuda.device(uniform.device), torch.cuda.graph(self._graph):
+        with torch.cuda.device(uniform.device), torch.cuda.graph(self._graph, pool=pool):
             after, self._taken = drawing(
                 decoder.step(self._at.token, self._at.running), self._uniform, self._at
             )
@@ -153,30 +169,38 @@ class _Recorded:
 
 
 class Graphs:
-    """Implements block.Work for one prefill of our own decoder."""
+    """Implements block.Work for our own decoder, over all its rounds: a step is recorded once for
+    each size of its places.
+    """
 
     def __init__(self) -> None:
-        # Moves of the buffers, and slots, of the latest step
-        self._known: tuple[int, int] | None = None
-        self._recorded: _Recorded | None = None
+        self._moves = 0  # of the places that the recordings are of
+        self._recorded: dict[tuple[int, ...], _Recorded | None] = {}
 
     def __call__(
         self, decoder: Replayable, drawing: Drawing, uniform: Tensor, at: Slots
     ) -> tuple[Slots, Tensor, Tensor]:
-        """See `block`. The first step after the buffers have moved is not recorded: it loads and
-        compiles kernels, which a recording cannot.
+        """See `block`. The first step of a size is not recorded: it loads and compiles kernels,
+        which a recording cannot.
         """
+        size = decoder.sizes
+        if size[0] != self._moves or len(self._recorded) > MOST_RECORDED:
+            self._moves, self._recorded = size[0], {}
         tokens = torch.empty(uniform.shape, dtype=at.token.dtype, device=uniform.device)
         log_probs = torch.empty(uniform.shape, device=uniform.device)
         for k, one in enumerate(uniform.unbind(0)):
-            if self._known != (decoder.moves, len(one)):
-                self._known, self._recorded = (decoder.moves, len(one)), None
+            if size not in self._recorded:
+                self._recorded[size] = None
                 after, tokens[k : k + 1], log_probs[k : k + 1] = block(
                     decoder, drawing, one[None], at
                 )
             else:
-                self._recorded = self._recorded or _Recorded(decoder, drawing, one, at)
-                after, taken = self._recorded(one, at)
+                recorded = self._recorded[size]
+                if recorded is None:
+                    beside = next(filter(None, self._recorded.values()), None)
+                    recorded = _Recorded(decoder, drawing, one, at, beside)
+                    self._recorded[size] = recorded
+                after, taken = recorded(one, at)
                 tokens[k], log_probs[k] = after.token, taken
             at = after
         return at.clone(), tokens, log_probs

@@ -8,6 +8,7 @@ has ended between blocks.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,11 +37,15 @@ from swarm_node.generation.sampling import uniforms
 from swarm_node.generation.stops import Stops
 from swarm_node.policy.device import OutOfMemory, attempt, on_host, probed, to_device
 from swarm_node.policy.hardware import exact_device
-from swarm_node.policy.llama.llama_decoder import LlamaDecoder
+from swarm_node.policy.llama.llama_decoder import LlamaDecoder, shares
 from swarm_node.policy.policy import COARSE, Policy, agreement
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens, Turns
 from swarm_node.settings import GenerationConfig
 
+# Tokens of a completion up to which adapters are not merged, on a CPU with plenty of memory. What
+# they then cost each step is less than a new copy of the base, laid out anew, for every round. On a
+# card they are never merged: memory is what it lacks
+UNMERGED_UP_TO = 32
 PROMPTS = 32  # prompts whose keys and values are held at once, if the base is shared to save memory
 
 
@@ -106,6 +111,15 @@ class BatchGenerator:
         self._decoder_type = choose_decoder(policy, decoder)
         self._keeps = False  # whether a decoder goes on from turn to turn
         self._kept: Decoder | None = None
+        # Whether one decoder serves all rounds, and where it is between them
+        self._beside = unmerged(policy, config.max_completion_length)
+        self._persists = (
+            self._decoder_type is LlamaDecoder
+            and policy.precision.plain
+            and (self._beside or (policy.keeps_decoder and shares(policy.device)))
+        )
+        self._between: list[tuple[LlamaDecoder, Graphs]] = []
+        self._graphs = Graphs()
         self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
         # A CPU is not waited for, so the end of a completion is noticed at once.
         self._block = 1 if policy.device.type == "cpu" else BLOCK
@@ -125,8 +139,20 @@ class BatchGenerator:
         self, prompts: Sequence[str], group_size: int, stream: str
     ) -> list[GeneratedGroup | Skipped]:
         """See interfaces.Generator. A prompt longer than the context allows is skipped."""
-        # The decoder and its weights are freed with the copy
-        return copy(self)._behind(prompts, group_size, stream)
+        # The decoder and its weights are freed with the copy, unless the next round goes on with it
+        writing = copy(self)
+        writing._graphs = Graphs()
+        if self._persists and self._between:
+            decoder, writing._graphs = self._between.pop()
+            with self._without_gradients():
+                decoder.renew()
+            writing._kept = decoder
+        groups = writing._behind(prompts, group_size, stream)
+        if self._persists and isinstance(writing._kept, LlamaDecoder):
+            keeps = self._policy.keeps_decoder
+            writing._kept.rest(keep=keeps)
+            self._between.append((writing._kept, writing._graphs if keeps else Graphs()))
+        return groups
 
     def turns(self) -> Turns:
         """See interfaces.Generator. One decoder takes all turns, so it knows the contexts of the
@@ -134,6 +160,7 @@ class BatchGenerator:
         """
         turning = copy(self)
         turning._stops, turning._keeps = self._turn_stops, True
+        turning._graphs = Graphs()
         return turning._behind
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
@@ -200,10 +227,14 @@ class BatchGenerator:
     def _decode(
         self, prompts: list[list[int]], group_size: int, stream: str, first: int
     ) -> list[list[Sampled]]:
-        # Inference mode is a little faster, but makes autocast cast the weights anew for every
-        # product.
-        with torch.inference_mode() if self._policy.autocast_dtype is None else torch.no_grad():
+        with self._without_gradients():
             return self._decoded(prompts, group_size, stream, first)
+
+    def _without_gradients(self) -> AbstractContextManager[None]:
+        """Inside, no gradients are kept. Inference mode is a little faster, but makes autocast cast
+        the weights anew for every product.
+        """
+        return torch.inference_mode() if self._policy.autocast_dtype is None else torch.no_grad()
 
     def _decoded(
         self, prompts: list[list[int]], group_size: int, stream: str, first: int
@@ -217,13 +248,13 @@ class BatchGenerator:
         written = Written.start(limit, rows, policy.pad_id, policy.device)
         active = torch.arange(rows).view(len(prompts), group_size)  # row of each slot
         # The decoder has a copy of the weights
-        made = self._kept = self._kept or self._decoder_type(policy)
+        made = self._kept = self._kept or self._made()
         row = to_device(active.flatten(), policy.device)
         column = to_device(active.flatten(), drawn_on)  # of `uniform`, for each slot
         if isinstance(made, LlamaDecoder):
             made.again = self._keeps
         decoder = Distinct(made) if self._block == 1 else made
-        work: Work = Graphs() if self.replays else block
+        work: Work = self._graphs if self.replays else block
         at = Slots.start(rows, policy.device)
         so_far: list[list[int]] = [[] for _ in range(rows)]
         with policy.casts_held():
@@ -247,13 +278,21 @@ class BatchGenerator:
                     break
                 logits = None
                 if running.float().mean() <= COMPACT_BELOW:
-                    slots = still_running(running)
+                    slots = still_running(running, by_halves=self.replays)
+                    if self.replays and slots.numel() == running.numel():
+                        continue
                     active = active.flatten()[slots]
                     decoder.keep(to_device(slots, policy.device))
                     at = at.only(to_device(slots.flatten(), policy.device))
                     row = to_device(active.flatten(), policy.device)
                     column = to_device(active.flatten(), drawn_on)
         return written.split(group_size)
+
+    def _made(self) -> Decoder:
+        """A decoder with the present weights."""
+        if self._decoder_type is LlamaDecoder:
+            return LlamaDecoder(self._policy, merged=not self._beside)
+        return self._decoder_type(self._policy)
 
     def _stopped(
         self, so_far: list[list[int]], row: Tensor, running: Tensor, tokens: Tensor, at: Slots
@@ -276,6 +315,21 @@ class BatchGenerator:
                     break
         over = to_device(stopped, row.device)
         return replace(at, length=to_device(length, row.device), running=at.running & ~over)
+
+
+def _halved(whole: int, needed: int) -> int:
+    """The smallest half, fourth ... of the whole that is not less than what is needed."""
+    while (half := -(-whole // 2)) >= needed and half < whole:
+        whole = half
+    return whole
+
+
+def unmerged(policy: Policy, longest: int) -> bool:
+    """Whether adapters stay beside the base in the decoder, for completions of so many tokens."""
+    adapters = hasattr(policy.model, "get_base_model")
+    if shares(policy.device):
+        return adapters
+    return adapters and policy.keeps_decoder and longest <= UNMERGED_UP_TO
 
 
 def choose_decoder(policy: Policy, wanted: str) -> type[Decoder]:
@@ -304,23 +358,34 @@ def replays(policy: Policy) -> bool | None:
     uniform = torch.full((6, 4), 0.5, dtype=torch.float64, device=policy.device)
 
     def written(work: Work) -> Tensor:
-        decoder = LlamaDecoder(policy)
-        at, _ = drawing(decoder.prefill(prompts, 2, 6), uniform[0], Slots.start(4, policy.device))
-        decoder.reserve(6)
-        return work(decoder, drawing, uniform, at)[2]
+        decoder = LlamaDecoder(policy, merged=not unmerged(policy, len(uniform)))
+        rounds = []
+        for asked in (prompts, prompts[::-1]):  # the second replays what the first has recorded
+            start = Slots.start(4, policy.device)
+            at, _ = drawing(decoder.prefill(asked, 2, 6), uniform[0], start)
+            decoder.reserve(6)
+            rounds.append(work(decoder, drawing, uniform, at)[2])
+            decoder.rest(keep=True)
+        return torch.cat(rounds)
 
     found = probed(lambda: (written(Graphs()), written(block)), "in trying CUDA graphs")
     return None if found is None else agreement(*found, COARSE)
 
 
-def still_running(running: Tensor) -> Tensor:
+def still_running(running: Tensor, *, by_halves: bool = False) -> Tensor:
     """Slots [prompts', group'] of the prompts [prompts, group] that still run, running ones first.
 
     Prompts with fewer running rows than the fullest are filled up with ended ones, whose tokens are
-    never read.
+    never read. `by_halves`: so are both sizes, to a half, a fourth ... of what there was: few sizes
+    come up, for each of which a step is recorded.
     """
     group = running.shape[1]
     prompts = running.any(dim=1).nonzero()[:, 0]
     width = int(running.sum(dim=1).max())
+    if by_halves:
+        ended = (~running.any(dim=1)).nonzero()[:, 0]
+        count = _halved(len(running), len(prompts))
+        prompts = torch.cat([prompts, ended])[:count].sort()[0]
+        width = _halved(group, width)
     order = running[prompts].int().argsort(dim=1, descending=True, stable=True)[:, :width]
     return prompts[:, None] * group + order

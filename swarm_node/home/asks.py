@@ -24,9 +24,12 @@ from swarm_node.common.files import plain, write_bytes
 from swarm_node.common.redaction import HIDDEN
 from swarm_node.home.folder import KEY_FILE, load_identity
 from swarm_node.home.record import Named, Trouble, files_in, note, noted
-from swarm_node.settings import NodeConfig, Section, WithQuestions, of_home, with_sections
-from swarm_node.settings.command_line import read_options
-from swarm_node.settings.options import Option, flatten, options, wrong
+from swarm_node.settings import NodeConfig, WithQuestions, of_home
+from swarm_node.settings.files import read_options
+from swarm_node.settings.mistakes import wrong
+from swarm_node.settings.options import Option, flatten, options
+from swarm_node.settings.plugged import plugged_sections
+from swarm_node.settings.questions import QUESTION_SECTIONS
 from swarm_node.settings.secret import Secret
 
 ASKS_FILE = "asks.toml"
@@ -56,28 +59,110 @@ class Asked:
     unknown: dict[str, Trouble | None] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A start of a home that asked something before. Keys are those of `run`, whatever the
+    command.
+    """
+
+    home: Path
+    asked: Asked  # so far
+    given: Mapping[str, Any]  # by the user at this start
+    dropped: set[str]  # keys of what the home names, and this start replaces
+    keys: Mapping[str, str]  # what this command calls the options, by their keys in `run`
+    options: Mapping[str, Option]  # those of this command, by its own keys
+
+    @classmethod
+    def of(cls, config: BaseModel, home: Path, asked: Asked) -> "Start":
+        """The start of a command with this configuration."""
+        keys = _keys(type(config))
+        given = _given(config, keys)
+        dropped = _replaced(given, asked.shown)
+        return cls(home, asked, given, dropped, keys, options(type(config)))
+
+    def option(self, key: str) -> Option:
+        """The option of this command that has this key in `run`."""
+        return self.options[self.keys[key]]
+
+    def goes_on_with(self) -> dict[str, Any]:
+        """What it takes from the home, as the user gives nothing else."""
+        return {key: value for key, value in self.asked.values.items() if self._is_left(key)}
+
+    def check_known(self) -> None:
+        """UserError where this home asked what only its user may name, and this start names nothing
+        in its place. It speaks of the flags of this command.
+        """
+        missing = [key for key in self.asked.unknown if self._is_left(key)]
+        if not missing or _other_tasks(self.given, self.asked.shown):
+            return
+        for key in missing:
+            if trouble := self.asked.unknown[key]:
+                remedy = self._remedy(key, trouble)
+                raise UserError(f"{printable(str(trouble), LONG)}: {remedy} to continue with it")
+        shown = {key: _base_names(self.asked.shown[key]) for key in missing[:NAMED]}
+        flags = " ".join(of_home.as_flag(self.option(key), value) for key, value in shown.items())
+        others = self.option(TASKS).flags[0]
+        raise UserError(
+            f"{printable(str(self.home))} was trained with {_listed(shown)}, which only its user "
+            f"may name, as a home may be a stranger's: start with {flags}, or with {others} to ask "
+            "others"
+        )
+
+    def otherwise(self) -> str:
+        """The line about what it asks otherwise than before; "" where it asks the same."""
+        changed = []
+        for key, value in self.given.items():
+            if before := self._before(key, value):
+                changed.append(f"{key} {_text(_shown(key, value))} (before: {before})")
+        if not changed:
+            return ""
+        gone = {key: self.asked.shown[key] for key in sorted(self.dropped)}
+        instead = f", in place of {_listed(gone)}" if gone else ""
+        more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
+        named = ", ".join(changed[:NAMED])
+        return f"changed by you: {named}{more}{instead}"
+
+    def _is_left(self, key: str) -> bool:
+        """Whether this command has the option, and its user gives nothing in its place."""
+        return key in self.keys and key not in self.given and key not in self.dropped
+
+    def _remedy(self, key: str, trouble: Trouble) -> str:
+        option = self.option(key)
+        if trouble.gone:
+            return f"say where it is now with {option.flags[0]}"
+        return f"give {of_home.as_flag(option, self.asked.named[key].value, LONG)}"
+
+    def _before(self, key: str, value: Any) -> str:
+        """What stood in place of this value before; "" where it is the same."""
+        if key not in self.asked.shown:
+            is_default = plain(value) == plain(self.option(key).about.default)
+            return "" if is_default else "the default"
+        before = _text(self.asked.shown[key])
+        if key not in self.asked.named:
+            return "" if _shown(key, value) == self.asked.shown[key] else before
+        if plain(value) != self.asked.named[key].value:
+            return before
+        return "with another content" if self.asked.unknown.get(key) else ""
+
+
 def going_on(config: C, home: Path, tell: Tell) -> C:
     """The configuration with what this home asked so far, where its user gives nothing else; lines
     tell both. UserError where only the user may name what it asked.
     """
-    keys, asked = _keys(type(config)), _asked(home)
+    asked = _asked(home)
     if not asked.there:
         return config
-    given = _given(config, keys)
-    dropped = _replaced(given, asked.shown)
-    _check_known(home, asked, given, dropped, keys, options(type(config)))
-    if line := _changes(config, keys, given, asked, dropped):
+    start = Start.of(config, home, asked)
+    start.check_known()
+    if line := start.otherwise():
         tell(line)
-    more = {
-        key: value
-        for key, value in asked.values.items()
-        if key in keys and key not in given and key not in dropped
-    }
+    more = start.goes_on_with()
     if not more:
         return config
     shown = {key: _shown(key, value) for key, value in more.items()}
     tell(f"using the options that this home used before: {_listed(shown)}")
-    return _filled(config, {keys[key]: value for key, value in more.items()}, home / ASKS_FILE)
+    by_own_key = {start.keys[key]: value for key, value in more.items()}
+    return _filled(config, by_own_key, home / ASKS_FILE)
 
 
 def asked_by(config: BaseModel) -> dict[str, Any]:
@@ -88,12 +173,12 @@ def asked_by(config: BaseModel) -> dict[str, Any]:
 def is_kept(key: str) -> bool:
     """Whether `keep` notes an option of this key so that a later start of this user finds it."""
     option = _known().get(key)
-    return key in _keys(with_sections(NodeConfig)) and not (option and option.is_a(Secret))
+    return key in _keys(NodeConfig) and not (option and option.is_a(Secret))
 
 
 def keep(home: Path, values: Mapping[str, Any], tell: Tell) -> None:
     """Notes what this home asks: in the home what grants nothing, and the rest outside of it."""
-    known, free = _known(), of_home.may_set(with_sections(NodeConfig))
+    known, free = _known(), of_home.may_set(NodeConfig)
     rows = {key: _shown(key, value) for key, value in values.items()}
     rows = {key: value for key, value in rows.items() if value not in ("", None)}
     content = HEAD + "".join(f"{key} = {_toml(value)}\n" for key, value in rows.items())
@@ -115,7 +200,7 @@ def _asked(home: Path) -> Asked:
     file = home / ASKS_FILE
     if not os.path.lexists(file):
         return Asked()
-    kind, keys = with_sections(NodeConfig), _keys(with_sections(NodeConfig))
+    kind, keys = NodeConfig, _keys(NodeConfig)
     stored = flatten(read_options(file, follow=False))
     stored = {key: value for key, value in stored.items() if key in keys}
     sorted_out = of_home.sorted_out(kind, stored)
@@ -143,18 +228,15 @@ def _identity(home: Path) -> str:
 
 
 def _known() -> Mapping[str, Option]:
-    return options(with_sections(NodeConfig))
+    return options(NodeConfig)
 
 
 def _keys(kind: type[BaseModel]) -> dict[str, str]:
     """The options that say what is asked: their keys in `run`, and in this command, whose section
     `environment` may be its own options.
     """
-    sections = {"environment"}
-    for name, about in with_sections(NodeConfig).model_fields.items():
-        section = about.annotation
-        if isinstance(section, type) and issubclass(section, Section):
-            sections |= {name} if WithQuestions in section.serves else set()
+    plugged = plugged_sections(NodeConfig).items()
+    sections = QUESTION_SECTIONS | {name for name, kind in plugged if WithQuestions in kind.serves}
     found, own = {}, options(kind)
     for key in _known():
         is_asked = key.partition(".")[0] in sections and key != NOT_ASKED
@@ -213,64 +295,6 @@ def _section(key: str) -> str:
 
 def _granting(keys: Mapping[str, Any]) -> set[str]:
     return {key for key in keys if of_home.granted(_known()[key])}
-
-
-def _check_known(
-    home: Path,
-    asked: Asked,
-    given: Mapping[str, Any],
-    dropped: set[str],
-    keys: Mapping[str, str],
-    own: Mapping[str, Option],
-) -> None:
-    """UserError where this home asked what only its user may name, and this start names nothing in
-    its place. It speaks of the flags of this command.
-    """
-    missing = [key for key in asked.unknown if {key} - given.keys() - dropped and key in keys]
-    if not missing or _other_tasks(given, asked.shown):
-        return
-    for key in missing:
-        if trouble := asked.unknown[key]:
-            option = own[keys[key]]
-            flag = of_home.as_flag(option, asked.named[key].value, LONG)
-            remedy = f"say where it is now by {option.flags[0]}" if trouble.gone else f"give {flag}"
-            raise UserError(f"{printable(str(trouble), LONG)}: {remedy} to continue with it")
-    shown = {key: _base_names(asked.shown[key]) for key in missing[:NAMED]}
-    flags = " ".join(of_home.as_flag(own[keys[key]], value) for key, value in shown.items())
-    others = own[keys[TASKS]].flags[0]
-    raise UserError(
-        f"{printable(str(home))} was trained with {_listed(shown)}, which only its user may name, "
-        f"as a home may be a stranger's: start with {flags}, or name other tasks with {others}"
-    )
-
-
-def _changes(
-    config: BaseModel,
-    keys: Mapping[str, str],
-    given: Mapping[str, Any],
-    asked: Asked,
-    dropped: set[str],
-) -> str:
-    """The line about what this start asks otherwise; "" where it asks the same."""
-    own, before = options(type(config)), dict[str, str]()
-    for key, value in given.items():
-        if key not in asked.shown:
-            if plain(value) != plain(own[keys[key]].about.default):
-                before[key] = "the default"
-        elif key in asked.named:
-            if plain(value) != asked.named[key].value:
-                before[key] = _text(asked.shown[key])
-            elif asked.unknown.get(key):
-                before[key] = "with another content"
-        elif _shown(key, value) != asked.shown[key]:
-            before[key] = _text(asked.shown[key])
-    if not before:
-        return ""
-    new = [f"{key} {_text(_shown(key, given[key]))} (before: {old})" for key, old in before.items()]
-    gone = {key: asked.shown[key] for key in sorted(dropped)}
-    instead = f", in place of {_listed(gone)}" if gone else ""
-    more = f" and {len(new) - NAMED} more" if len(new) > NAMED else ""
-    return f"changed by you: {', '.join(new[:NAMED])}{more}{instead}"
 
 
 def _filled(config: C, values: Mapping[str, Any], file: Path) -> C:

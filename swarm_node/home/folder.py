@@ -12,7 +12,7 @@ from tempfile import NamedTemporaryFile
 
 from protocol.identity import KEY_BYTES, Identity
 from swarm_node.common.errors import UserError, reason_of
-from swarm_node.common.files import keep_private
+from swarm_node.common.files import check_links, keep_private
 from swarm_node.common.shell import typed
 
 KEY_FILE = "identity.key"
@@ -29,6 +29,7 @@ def owned(home: Path) -> Iterator[None]:
     """Locks the home for one process at a time; the lock ends with the process, however that ends.
     UserError.
     """
+    check_links(home)
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         # Else it may hold other files of its user

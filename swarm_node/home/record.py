@@ -108,7 +108,7 @@ def note(home: Path, identity: str, values: Mapping[str, Any]) -> None:
         return
     named = {option: _named(as_json(value)) for option, value in values.items()}
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with _locked(folder):
+    with locked(folder):
         homes = dict(_read(folder).homes)
         homes.pop(key, None)
         if named:
@@ -168,7 +168,7 @@ def _named(value: Any) -> Named:
 def _read(folder: Path) -> Record:
     file = folder / RECORD
     try:
-        if not all(map(_ours_alone, (folder, file))):
+        if not all(map(ours_alone, (folder, file))):
             return Record()
         record = parse_typed(read_whole(file, MAX_BYTES), Record)
     except (OSError, ValueError):
@@ -176,14 +176,14 @@ def _read(folder: Path) -> Record:
     return record if record.format == FORMAT else Record()
 
 
-def _ours_alone(path: Path) -> bool:
+def ours_alone(path: Path) -> bool:
     """Whether only this user could have written it."""
     status = path.stat()
     return status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Two nodes that start at once do not lose each other's note."""
     flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(folder / LOCK, flags, 0o600)

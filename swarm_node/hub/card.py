@@ -143,8 +143,11 @@ def licence(model: str) -> str:
     """
     from huggingface_hub import hf_hub_download
 
+    from swarm_node.common.http import obey_in_hub
+
     if model in KNOWN:
         return KNOWN[model].licence.lower()
+    obey_in_hub()
     place = folder(model)
     try:
         page = place / "README.md" if place.is_dir() else Path(hf_hub_download(model, "README.md"))

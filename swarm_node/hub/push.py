@@ -39,9 +39,13 @@ def upload(folder: Path, repo: str, public: bool, message: str) -> str:
     the token.
     """
     from huggingface_hub import HfApi
-    from huggingface_hub.constants import HF_HUB_OFFLINE
+    from huggingface_hub.constants import ENDPOINT, HF_HUB_OFFLINE
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
+    from swarm_node.common.http import obey_in_hub
+    from swarm_node.common.proxies import through
+
+    obey_in_hub()
     if HF_HUB_OFFLINE:
         raise UserError(f"{repo} cannot be pushed: HF_HUB_OFFLINE is set; unset it")
     hub = HfApi()
@@ -62,7 +66,8 @@ def upload(folder: Path, repo: str, public: bool, message: str) -> str:
         ) from error
     except Exception as error:  # whatever goes wrong in the network
         raise UserError(
-            f"{repo} could not be pushed: {_line(error)}; try again when the hub is in reach"
+            f"{repo} could not be pushed{through(ENDPOINT)}: {_line(error)}; try again when the "
+            "hub is in reach"
         ) from error
     return str(made)
 

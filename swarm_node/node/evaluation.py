@@ -18,7 +18,7 @@ from swarm_node.node.episodes import complete, scores
 from swarm_node.policy.soundness import Damaged
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.rollouts.interfaces import Environment, Generator
-from swarm_node.settings import NodeConfig, sections_of
+from swarm_node.settings import NodeConfig, Section
 from swarm_node.telemetry.events import Corrected, Validated
 from swarm_node.training import checkpoint
 
@@ -71,6 +71,8 @@ class Measured(BaseModel):
     now: dict[str, float] = {}  # by task: its newest reward
     # By task and index of a question: its first answer, where that scored 0
     wrong: dict[str, str] = {}
+    # The newest answer of those of `wrong` that scored 1 when they were asked last
+    right: dict[str, str] = {}
 
 
 class Validation:
@@ -179,9 +181,11 @@ class Validation:
                 unasked[task] = answered.failed
                 continue
             found.setdefault(task, []).append(score)
+            self.measured.right.pop(name, None)
             if task not in known and not score:
                 self.measured.wrong[name] = text[:SHOWN]
             elif score == 1.0 and name in self.measured.wrong:
+                self.measured.right[name] = text[:SHOWN]
                 last = str(prompt).strip().rpartition("\n")[2]
                 corrected[task] = Corrected(
                     task, last[:SHOWN], self.measured.wrong[name], text[:SHOWN]
@@ -200,8 +204,10 @@ def task_of(question: Question) -> str:
 
 
 def _other_environment(config: NodeConfig) -> Mixture | None:
-    sections = {name: section.in_validation() for name, section in sections_of(config).items()}
-    asked = config.model_copy(update=sections)
+    sections = {name: value for name, value in config if isinstance(value, Section)}
+    asked = config.model_copy(
+        update={name: section.in_validation() for name, section in sections.items()}
+    )
     return None if asked == config or not config.validation.every else build_environment(asked)
 
 

@@ -34,7 +34,7 @@ from swarm_node.environments.registry import build_environment, handed
 from swarm_node.network.in_memory import Alone
 from swarm_node.rollouts.groups import Generated, ScoredGroup, StepReport
 from swarm_node.rollouts.interfaces import Environment, Trainer
-from swarm_node.settings import LearningConfig, with_sections
+from swarm_node.settings import LearningConfig, part_of
 from swarm_node.settings.secret import revealed
 
 with quickly():
@@ -59,7 +59,7 @@ class Order(Message, frozen=True):
 
     @property
     def config(self) -> LearningConfig:
-        return with_sections(LearningConfig).model_validate(json.loads(self.settings))
+        return LearningConfig.model_validate(json.loads(self.settings))
 
 
 class Generate(Message, frozen=True):
@@ -87,9 +87,8 @@ def settings_for(config: LearningConfig) -> str:
     """The settings of an order, as JSON. Options of the configuration that a generator does not
     need are left out.
     """
-    kind = with_sections(LearningConfig)
-    plain = {name: getattr(config, name) for name in kind.model_fields if hasattr(config, name)}
-    return json.dumps(revealed(kind.model_construct(**plain)))
+    needed = LearningConfig.model_construct(**part_of(config, LearningConfig))
+    return json.dumps(revealed(needed))
 
 
 class GeneratorProcess:

@@ -16,7 +16,7 @@ import psutil
 
 from swarm_node.common.files import write_bytes
 from swarm_node.common.parsing import read_json
-from swarm_node.settings.programs import PAUSE_FILE, VALIDATE_FILE, LimitsConfig, spans_of
+from swarm_node.settings.limits import PAUSE_FILE, VALIDATE_FILE, LimitsConfig, spans_of
 
 TRAFFIC_FILE = "traffic.json"
 KEPT_BYTES = 1_000_000  # a kill loses the count of at most so many

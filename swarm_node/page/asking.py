@@ -16,7 +16,7 @@ from starlette.routing import Route
 from swarm_node.common.errors import reason_of
 from swarm_node.common.files import open_to_write
 from swarm_node.page.guard import posted
-from swarm_node.settings.programs import PAUSE_FILE, VALIDATE_FILE
+from swarm_node.settings.limits import PAUSE_FILE, VALIDATE_FILE
 
 Ask = Callable[[Path], dict[str, Any]]  # as commands.status.ask
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from swarm_node.common.children import OF_THE_USER, clean_environment
 from swarm_node.common.errors import printable
-from swarm_node.page.settings import ObservedConfig, listening
-from swarm_node.settings import BootstrapConfig, Section, section_of
+from swarm_node.settings import BootstrapConfig, NodeConfig, Section
+from swarm_node.settings.page import listening
 from swarm_node.telemetry.events import Begun, Event, Telemetry
 
 END_SECONDS = 3.0
@@ -23,9 +23,9 @@ def page(home: Path, config: Section, telemetry: Telemetry) -> "PageProcess | No
     """Starts a page; None if none is asked for. UserError for a wrong address. A bootstrap node's
     page is public.
     """
-    options = section_of(config, ObservedConfig)
-    if not options.listen:
+    if not isinstance(config, NodeConfig | BootstrapConfig) or not config.page.listen:
         return None
+    options = config.page
     listening(options.listen)  # a wrong address raises before a process starts
     public = options.public or isinstance(config, BootstrapConfig)
     command = [
@@ -60,7 +60,7 @@ class PageProcess:
             text=True,
             errors="replace",
             start_new_session=True,  # Ctrl-C reaches only the node, which ends the page
-            env=clean_environment(OF_THE_USER),
+            env=clean_environment((*OF_THE_USER, "XDG_STATE_HOME")),
         )
         self._show, self._closing = show, threading.Event()
 

@@ -19,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from swarm_node.common.errors import UserError, reason_of
 from swarm_node.page.guard import HEADER_BYTES
 from swarm_node.page.page import Page
-from swarm_node.page.settings import LISTEN, listening
+from swarm_node.settings.page import LISTEN, listening
 
 HEADER_SECONDS = 10.0  # that a client may take for a request
 READER_SECONDS = 20.0  # that a client may leave what was sent to it unread

@@ -10,8 +10,9 @@ from pathlib import Path
 from socket import socket
 from time import monotonic
 
+from swarm_node.home.made_here import is_made_here, note_made
 from swarm_node.page.asking import ACT, Ask, with_pause
-from swarm_node.page.settings import PageConfig
+from swarm_node.settings.page import PageConfig
 
 TOKEN_FILE = "page.token"  # noqa: S105  in the home of a node, so that the address stays the same
 
@@ -63,17 +64,20 @@ def shown(listener: socket, token: str, public: bool) -> list[str]:
 
 def token_of(home: Path) -> str:
     """The token of the last start, or a new one, kept in the home if possible. Only the user can
-    read that file.
+    read that file. A token that somebody else may have put there is replaced.
     """
     fresh = secrets.token_urlsafe(24)
     with suppress(OSError, ValueError):
         flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(home / TOKEN_FILE, flags, 0o600)
-        with os.fdopen(descriptor, "r+", encoding="ascii") as file:
+        with os.fdopen(descriptor, "r+", encoding="utf-8", errors="replace") as file:
             kept = file.read(200).strip()
-            if len(kept) >= 16 and kept.replace("-", "").replace("_", "").isalnum():
+            if len(kept) >= 16 and is_made_here(home, TOKEN_FILE, kept):
                 return kept
+            with suppress(OSError):  # a stranger's may be for all to read
+                os.fchmod(file.fileno(), 0o600)
             file.seek(0)
             file.truncate()
             file.write(fresh + "\n")
+        note_made(home, TOKEN_FILE, fresh)
     return fresh

@@ -19,6 +19,7 @@ from swarm_node.policy import plan as plans
 from swarm_node.policy.bounds import check_config, check_folder
 from swarm_node.policy.device import keep_freed
 from swarm_node.policy.llama.families import is_known
+from swarm_node.policy.llama.llama_decoder import shares
 from swarm_node.policy.named import source
 from swarm_node.policy.plan import NF4_BYTES, Arithmetic, Plan
 from swarm_node.policy.policy import Packing, Policy
@@ -44,6 +45,9 @@ def fitted(
     )
     if made is None:
         return config, None
+    policy.keeps_decoder = not policy.frugal and (
+        made.keeps_generation if shares(policy.device) else made.copy > 0 and made.keeps_copy
+    )
     policy.checkpointing |= made.choice.checkpointing
     policy.concurrent_tokens = policy.concurrent_tokens or made.choice.concurrent
     keep_freed(plenty=not (policy.checkpointing or policy.frugal) and made.total <= made.room / 2)
@@ -73,7 +77,7 @@ def plan_here(
         (policy.autocast_dtype or model.dtype).itemsize,
         policy.packing is Packing.NATIVE,
         # A base that is mapped from a file leaves memory while the copy is there
-        merges=policy.base is None and is_known(model.config) and weight != NF4_BYTES,
+        merges=not shares(policy.device) and policy.base is None and is_known(model.config),
     )
     try:
         shape = plans.shape_of(model.config, sum(_sizes(model)) - adapters, adapters, turns)
@@ -95,6 +99,9 @@ def plan_for(config: LearningConfig, size: str, turns: int = 1) -> Plan:
         if Path(place).is_dir():
             check_folder(Path(place))
         else:
+            from swarm_node.common.http import obey_in_hub  # now: slow to import
+
+            obey_in_hub()
             check_config(PretrainedConfig.get_config_dict(place, revision=revision)[0])
         found = AutoConfig.from_pretrained(place, revision=revision, trust_remote_code=False)
     except Exception as error:  # each library underneath raises types of its own
@@ -120,7 +127,6 @@ def plan_of(config: LearningConfig, found: Any, room: float, turns: int = 1) -> 
         NF4_BYTES if config.model.quantization == "nf4" else weight,
         4 if lora else weight,
         4 if kind == "float32" else 2,
-        merges=is_known(found) and config.model.quantization == "none",
     )
     try:
         total, linear = _counted(found.to_json_string())

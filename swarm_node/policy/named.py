@@ -32,9 +32,9 @@ from urllib.parse import quote
 from swarm_node import starters
 from swarm_node.common.errors import TemporaryError, UserError, first_line, printable
 from swarm_node.common.files import cached, read_plain
+from swarm_node.common.nearest import meant
 from swarm_node.common.terminal import one_line, progress_bars
 from swarm_node.settings import ModelConfig
-from swarm_node.settings.options import meant
 
 SECONDS = 3.0  # that the hub has for an answer, the look-up of its address included
 FORBIDDEN = "HF_HUB_OFFLINE is set"
@@ -411,11 +411,19 @@ def only_here(name: str, revision: str = "") -> bool:
 def unreachable(name: str, revision: str = "", kind: str = "") -> str:
     """Why the hub may not be asked for this model, or does not answer; "" if it answers. `kind`:
     of repositories, as the hub writes it before their names; "" for models.
+
+    Whoever asks the hub's library asks this first: where the hub answers, that library obeys our
+    rules of proxies from now on.
     """
     offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in OFFLINE
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
     url = f"{endpoint}/{kind}{quote(name)}/resolve/{quote(revision or 'main', safe='')}/config.json"
-    return FORBIDDEN if offline else _problem(url)
+    problem = FORBIDDEN if offline else _problem(url)
+    if not problem:
+        from swarm_node.common.http import obey_in_hub  # now: slow to import
+
+        obey_in_hub()
+    return problem
 
 
 def commit_of(name: str, revision: str) -> str:

@@ -74,7 +74,7 @@ class Arithmetic:
     trained: int  # bytes of a trained parameter, and of its gradient
     product: int  # bytes of a number in matrix products
     native: bool = False  # the hand-written training forward
-    # Under LoRA: the decoder has a copy of the blocks, into which it merges the adapters
+    # Under LoRA on a CPU: the decoder has a copy of the blocks beside those of the model
     merges: bool = False
 
 
@@ -101,6 +101,7 @@ class Plan:
     generation: float
     process: float
     room: float  # of the device
+    copy: float = 0.0  # of a frozen base's blocks, which the decoder may keep between rounds
 
     @property
     def total(self) -> float:
@@ -117,6 +118,16 @@ class Plan:
         other programs.
         """
         return self.total <= min(self.room * share, max(LITTLE, self.room / 8))
+
+    @property
+    def keeps_copy(self) -> bool:
+        """Whether it is little even with the decoder's copy there while the node trains."""
+        return replace(self, weights=self.weights + self.copy).is_little()
+
+    @property
+    def keeps_generation(self) -> bool:
+        """Whether it fits with all of what generation takes there while the node trains."""
+        return replace(self, weights=self.weights + self.generation).fits
 
     @property
     def fits(self) -> bool:
@@ -206,6 +217,7 @@ def with_choice(
         ),
         PROCESS[how.device],
         room,
+        shape.block * shape.layers * how.product if lora else 0.0,
     )
 
 

@@ -82,6 +82,8 @@ class Policy:
     checkpointing: bool = False  # blocks are computed again in the backward pass instead of kept
     # Memory is short: adapters are trained a few tokens at a time, and freed memory is given back
     frugal: bool = False
+    # Memory is plentiful: what the decoder has for itself stays there while the policy trains
+    keeps_decoder: bool = False
     # Of prompts and completions, decoded at the same time; 0 for all of a round
     concurrent_tokens: int = 0
     base: mmap.mmap | None = None  # where a frozen base is mapped from a file

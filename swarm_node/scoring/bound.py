@@ -15,7 +15,15 @@ shows, has no bound: nothing else says how long a right answer is. reasoning-gym
 bound themselves, since many of its questions have more than one right answer (`spellings.py`).
 
 `RULES` is a part of the versions of data sets and task sets: raise it when other completions are
-paid.
+paid. A test holds which of many completions are.
+
+It is in no digest of an environment, and in no version of the others, on purpose. These say which
+question an address means and what its own scorer does; the bound is what a node makes of that
+score, as its form of answers is (`environment.answer`), which peers choose each for itself, too. A
+peer with another bound cannot have anything paid here: no reward travels, and each node scores what
+it gets under its own bound. It can only publish groups that are uninformative here, which costs it
+some standing as a peer to fetch from and nothing else. Were the bound in the address, nodes that
+answer in tags and nodes that answer plainly would refuse all groups of each other.
 """
 
 import re

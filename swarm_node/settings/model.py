@@ -1,4 +1,4 @@
-"""The model, how it generates completions, and what it is asked."""
+"""The model, the numbers it computes in, and how it generates completions."""
 
 import re
 from typing import Annotated, ClassVar, Literal
@@ -8,7 +8,6 @@ from pydantic import AfterValidator, Field
 from swarm_node.settings.sections import (
     Count,
     Grants,
-    PlugIn,
     Positive,
     Section,
     Text,
@@ -17,9 +16,6 @@ from swarm_node.settings.sections import (
     json_object,
 )
 
-AnswerForm = Literal[
-    "auto", "whole", "first_line", "tags", "boxed", "hashes", "last_number", "anywhere"
-]
 NO_TEMPLATE = "none"
 
 
@@ -57,9 +53,10 @@ class ModelConfig(Section):
 
     from_home: ClassVar[frozenset[str]] = frozenset({"template_arguments"})
     name: Annotated[ModelName, Grants("a model, by a folder or a name")] = "rare"
-    """The model to train: smollm2-135m (SmolLM2-135M-Instruct, which is downloaded once; see
-    docs/how-to/offline.md), a starter (dense, rare, very_rare, rarest, rare_small, rare_large,
-    puzzler), a folder, or a name on the Hugging Face hub.
+    """The model to train: smollm2-135m (SmolLM2-135M-Instruct, which is downloaded once) or
+    smollm2-135m-q4 (from an installed package; see docs/how-to/offline.md), a starter (dense, rare,
+    very_rare, rarest, rare_small, rare_large, puzzler), a folder, or a name on the Hugging Face
+    hub.
     """
     revision: Annotated[str, Grants("a model")] = ""
     """Commit, tag or branch of a model on the hub. Empty: its main branch. Checkpoints and model
@@ -90,6 +87,18 @@ class ModelConfig(Section):
     """
 
 
+class Fp8Config(Section):
+    """FP8 in all linear layers except the output head, with the fastest kernel that works here. A
+    CPU emulates it.
+    """
+
+    precision: Literal["bf16", "fp8", "fp8_rollout"] = "bf16"
+    """bf16: no FP8, so model.dtype decides. fp8: block-scaled FP8 for generation and training
+    (Jet-RL). fp8_rollout: FP8 for generation only, for comparison; use it with training.objective
+    truncated.
+    """
+
+
 class GenerationConfig(Section):
     """How completions are generated."""
 
@@ -110,52 +119,4 @@ class GenerationConfig(Section):
     stop_below: Annotated[float, Field(le=0.0)] = 0.0
     """Stop a completion when the exponentially weighted mean of its log-probs falls below this
     value, in nats per token. 0: never. The published recipe for Temporal Clue uses -3.0.
-    """
-
-
-class EnvironmentConfig(Section):
-    """Where prompts come from, and how completions are scored."""
-
-    from_home: ClassVar[frozenset[str]] = frozenset(
-        {"tasks", "at_once", "scoring", "answer", "shots", "system"}
-    )
-    use: tuple[Annotated[str, PlugIn("environments")], ...] = ()
-    """Environments from elsewhere: names that installed packages register, or FILE:CLASS for a file
-    next to the configuration, such as my_task:WordReversal. The environments of this program need
-    not be named.
-    """
-    tasks: tuple[Text, ...] = ()
-    """Tasks to train on, as dataset/config, such as chain_sum/easy or temporal_clue/tiny. Empty:
-    the tasks of questions that you bring, such as those of a file, otherwise all tasks of the
-    environments in `use`. If `use` is empty too: the nine tasks of the starters.
-    """
-    at_once: Count = 0
-    """Number of tasks to train on at the same time. The node works through the list, and moves on
-    from a task when it gets 90 % of the held-out questions right (this needs `validation.every`).
-    0: all tasks at once. An asynchronous node stays with the tasks it started with.
-    """
-    scoring: Literal["exact", "graded"] = "exact"
-    """exact: the reward is 1 for a correct completion, otherwise 0. graded: the data set's own
-    partial credit counts as well.
-    """
-    answer: AnswerForm = "auto"
-    """Where in a completion the answer is; the prompt tells the model. auto: what the environment
-    prefers, which is whole for most. whole: the completion is the answer and nothing else. The
-    other forms allow text around the answer, such as reasoning. That text is trained on, but it
-    earns no reward by itself: first_line, tags (<answer>), boxed (\\boxed{}), hashes (after ####),
-    last_number, and anywhere, where the task's verifier looks for the answer in the whole text.
-    Thinking (<think>) is not part of an answer, except with whole and first_line, where it makes
-    the answer wrong.
-    """
-    shots: Count = 0
-    """Number of few-shot examples: questions of the same task, with their answers, that come before
-    each question. Held-out questions are never used for this. 0: as many as the task has by itself.
-    """
-    system: Text = ""
-    """What the model is told before every prompt: the system turn of a chat template or, for a
-    model without a template, a paragraph of its own.
-    """
-    time_limit: Annotated[float, Field(gt=0.0), Grants("more time for a scorer")] = 5.0
-    """Seconds that scoring one group may take. After that scoring is stopped, and the group is
-    skipped.
     """

@@ -12,8 +12,9 @@ What is refused is left out, and one line names it with the flags that set it fo
 home that an earlier `join` made thus goes on, without what only its user may name.
 """
 
+import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
@@ -21,11 +22,24 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel
 
 from swarm_node.common.errors import printable
-from swarm_node.common.files import plain
-from swarm_node.settings.options import Option, negated, options
+from swarm_node.common.files import check_links, plain
+from swarm_node.settings.files import read_options
+from swarm_node.settings.mistakes import warn
+from swarm_node.settings.options import (
+    Option,
+    by_present_names,
+    flatten,
+    negated,
+    options,
+    sections,
+)
 from swarm_node.settings.secret import Secret
 from swarm_node.settings.sections import Grants, PlugIn, Words
+from swarm_node.settings.sources import OptionSource
 
+HOME_FILE = "options.toml"
+# An older `join` wrote the addresses of a code as if the user had given them
+PEERS = {"network.peers": "network.suggested", "peers": "suggested"}
 SHOWN = 3  # refused options that the line names
 VALUE = 80  # characters of a value in it
 
@@ -36,6 +50,47 @@ class OfHome:
 
     taken: dict[str, Any] = field(default_factory=dict)  # values by key
     refused: dict[str, Any] = field(default_factory=dict)
+
+
+def read_home(kind: type[BaseModel], given: Sequence[OptionSource]) -> OptionSource:
+    """The options of this command that the home's file may set; none where a command has no home.
+    `given` names the home, where the user does.
+    """
+    if "home" not in kind.model_fields:
+        return OptionSource("home")
+    home = kind.model_fields["home"].default
+    for source in given:
+        home = source.values.get("home") or home
+    folder = Path(os.path.expanduser(str(home)))
+    check_links(folder)
+    file = folder / HOME_FILE
+    stored = flatten(read_options(file, follow=False)) if os.path.lexists(file) else {}
+    kept = by_present_names(kind, stored)
+    found = sorted_out(kind, _peers_suggested(kept, given))
+    names = {key: f"{file}: {key}" for key in found.taken}
+    return OptionSource("home", found.taken, names, file, found.refused)
+
+
+def warn_of_home(kind: type[BaseModel], given: Sequence[OptionSource]) -> None:
+    """Says in one line which options of a home's file are left out, though nothing stronger sets
+    them.
+    """
+    stronger = {key for source in given if source.kind != "home" for key in source.values}
+    for source in given:
+        refused = {key: value for key, value in source.refused.items() if key not in stronger}
+        if source.file is not None and (line := warning(kind, source.file, refused)):
+            warn(line)
+
+
+def _peers_suggested(kept: Mapping[str, Any], given: Sequence[OptionSource]) -> dict[str, Any]:
+    """What a home keeps, with its peers as suggested ones: only its user gives a node addresses
+    that it dials wherever they lead. Where the user does so, those of the home are left out.
+    """
+    user_names_peers = any(key in source.values for source in given for key in PEERS)
+    renamed = {PEERS.get(key, key): value for key, value in kept.items()}
+    if user_names_peers:
+        return {key: value for key, value in renamed.items() if key not in PEERS.values()}
+    return renamed
 
 
 def may_set(kind: type[BaseModel]) -> Mapping[str, Option]:
@@ -112,9 +167,8 @@ def _listed(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
     """The keys on the list of this configuration, and on those of its sections."""
     for name in getattr(kind, "from_home", ()):
         yield prefix + name
-    for name, about in kind.model_fields.items():
-        if isinstance(about.annotation, type) and issubclass(about.annotation, BaseModel):
-            yield from _listed(about.annotation, f"{prefix}{name}.")
+    for name, section in sections(kind).items():
+        yield from _listed(section, f"{prefix}{name}.")
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:

@@ -121,7 +121,7 @@ class WithCommas:
 class Section(BaseModel):
     """Base of every group of options."""
 
-    # Configurations that get it, where an extension registers it
+    # Of a section that another package brings: the configurations that it belongs to (`plugged.py`)
     serves: ClassVar[tuple[type["Section"], ...]] = ()
     # Names of earlier versions, which stay valid in files, variables and scripts: of the section,
     # and of options in it by their present names

@@ -7,9 +7,9 @@ from swarm_node.common.console import Terminal
 from swarm_node.common.errors import UserError
 from swarm_node.common.parsing import read_json
 from swarm_node.settings.of_script import combined
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation import main
 from swarm_node.simulation.folder import MAX_REPORT_BYTES
-from swarm_node.simulation.settings import SimulationConfig
 
 
 def simulate(config: SimulationConfig | Path | str, **options: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from protocol.identity import Identity
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import tasks_of, with_environment
-from swarm_node.simulation.settings import SimulationConfig
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.telemetry.simulated import CellRound
 
 

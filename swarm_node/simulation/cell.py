@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 from protocol.messages import Round
 from swarm_node.rollouts.groups import RoundReport, combined, mean
 from swarm_node.rollouts.interfaces import Participant
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import Cell, contributors
 from swarm_node.simulation.attacks.hostile import VictimReport, hostile_nodes
 from swarm_node.simulation.faults import Schedule
-from swarm_node.simulation.settings import SimulationConfig
 from swarm_node.telemetry.simulated import CellRound
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from swarm_node.common.errors import UserError
 from swarm_node.common.memory import available
 from swarm_node.common.parsing import parse_json
 from swarm_node.policy import named
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import Cell, cell_config, node_config
 from swarm_node.simulation.progress import duration
-from swarm_node.simulation.settings import SimulationConfig
 
 LARGE = 50_000_000  # parameters of all nodes together; below, nothing is estimated
 PROCESS = 0.5e9  # bytes of a worker with its scorers

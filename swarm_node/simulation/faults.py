@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from swarm_node.common.errors import UserError
-from swarm_node.simulation.settings import FaultsConfig
+from swarm_node.settings.simulation import FaultsConfig
 
 
 class Schedule:

@@ -14,8 +14,8 @@ from swarm_node.common.files import plain, write_bytes, write_json
 from swarm_node.common.parsing import parse_typed, read_json, read_whole
 from swarm_node.policy.named import described
 from swarm_node.settings.options import flatten
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import Cell, Record
-from swarm_node.simulation.settings import SimulationConfig
 from swarm_node.telemetry.manifest import manifest
 
 KIND = "simulation"  # in the manifest of a report folder

@@ -21,6 +21,7 @@ from swarm_node.common.files import write_bytes, write_json
 from swarm_node.environments.registry import kinds
 from swarm_node.policy import named
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import (
     Cell,
     Record,
@@ -38,7 +39,6 @@ from swarm_node.simulation.faults import Schedule
 from swarm_node.simulation.folder import ReportFolder
 from swarm_node.simulation.progress import SimulationTerminal
 from swarm_node.simulation.report import Report, build_report
-from swarm_node.simulation.settings import SimulationConfig
 from swarm_node.simulation.tables import per_seed, result
 from swarm_node.telemetry import events
 from swarm_node.telemetry.jsonlines import JsonLines

@@ -9,7 +9,8 @@ from swarm_node.common.command import Command
 from swarm_node.common.errors import UserError, reason_of
 from swarm_node.common.parsing import parse_typed, read_whole
 from swarm_node.settings import Section
-from swarm_node.settings.command_line import flags_and_words, from_command_line, is_flag
+from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.flags import flags_and_words, is_flag
 from swarm_node.simulation.folder import MAX_REPORT_BYTES
 from swarm_node.simulation.report import Report
 from swarm_node.telemetry.jsonlines import LONGEST, record_of

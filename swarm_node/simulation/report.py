@@ -15,6 +15,7 @@ from itertools import accumulate
 from typing import TypeVar
 
 from swarm_node.rollouts.groups import METRICS, mean
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import (
     Arm,
     Record,
@@ -24,7 +25,6 @@ from swarm_node.simulation.arms import (
     parse_arms,
 )
 from swarm_node.simulation.cell import total
-from swarm_node.simulation.settings import SimulationConfig
 from swarm_node.telemetry.simulated import CellRound
 
 LAST = 10  # rounds that count as the end of a run

@@ -6,10 +6,9 @@ A worker is spawned, not forked, so threads and settings of torch are its own.
 import json
 
 from swarm_node.common.channel import Failed, Message, Talk
-from swarm_node.settings import with_sections
 from swarm_node.settings.secret import revealed
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import Cell, parse_arm
-from swarm_node.simulation.settings import SimulationConfig
 from swarm_node.telemetry.simulated import CellRound
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024  # a round of 1,000 nodes has some MB
@@ -60,5 +59,5 @@ def write_order(config: SimulationConfig, cell: Cell) -> Order:
 
 def read_order(order: Order) -> tuple[SimulationConfig, Cell]:
     """The inverse of `write_order`."""
-    config = with_sections(SimulationConfig).model_validate(json.loads(order.settings))
+    config = SimulationConfig.model_validate(json.loads(order.settings))
     return config, Cell(parse_arm(order.arm), order.seed)

@@ -39,8 +39,8 @@ from swarm_node.network.process.keeper import (
 )
 from swarm_node.network.transport.backends import check_addresses, never_dialled
 from swarm_node.network.trial import ask_for_cards, download
-from swarm_node.settings import BootstrapConfig, NetworkConfig, NodeConfig, section_of
-from swarm_node.swarm.settings import JoiningConfig
+from swarm_node.settings import BootstrapConfig, NetworkConfig, NodeConfig
+from swarm_node.settings.manifest import JoiningConfig
 
 Config = NodeConfig | BootstrapConfig
 Chain = Sequence[bytes]  # cards, the oldest first
@@ -59,7 +59,7 @@ def follow_card(config: Config, say: Callable[[str], None], keep: bool) -> Confi
     """The configuration as the card allows it; unchanged without a card. `keep`: write to the home.
     UserError.
     """
-    section, file = section_of(config, JoiningConfig), cards_file(config.home.expanduser())
+    section, file = config.manifest, cards_file(config.home.expanduser())
     source = section.source.get_secret_value()
     _, card = load_cards(file)
     if isinstance(card, Refusal) and not os.access(file, os.R_OK):

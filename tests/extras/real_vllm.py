@@ -14,12 +14,12 @@ import pytest
 import torch
 
 from swarm_node.generation.vllm.generator import VllmGenerator
-from swarm_node.generation.vllm.settings import VllmConfig
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
 from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
 from swarm_node.settings.secret import SecretUrl
+from swarm_node.settings.vllm import VllmConfig
 from swarm_node.training.trainer import GrpoTrainer
 from tests.models import characters, text_group, tiny_model
 

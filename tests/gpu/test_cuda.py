@@ -7,6 +7,7 @@ import torch
 
 from protocol.messages import PeerId
 from swarm_node.generation.generator import BatchGenerator
+from swarm_node.policy.device import is_shortage, pin
 from swarm_node.policy.fp8 import kernels
 from swarm_node.policy.fp8.quantise import quantise
 from swarm_node.policy.loading import load_policy
@@ -121,3 +122,36 @@ def test_fp8_kernels_give_what_the_reference_gives_at_the_sizes_of_a_model(
             kernels.reference(left, right, torch.float32),
         )
         assert (ours - exact).norm() < 1e-3 * exact.norm()
+
+
+def test_one_decoder_writes_all_rounds_of_adapters_as_new_ones_would() -> None:
+    policy = load_policy(ModelConfig(name="dense", device="cuda", lora_rank=4))
+    kept = BatchGenerator(policy, GenerationConfig())
+    for number in range(3):
+        anew = BatchGenerator(policy, GenerationConfig(), graphs=False)
+        ours, reference = (each.generate(PROMPTS, 8, str(number)) for each in (kept, anew))
+        assert [group.completions for group in ours] == [group.completions for group in reference]
+        with torch.no_grad():
+            for weight in policy.model.parameters():
+                if weight.requires_grad:
+                    weight.add_(0.01 * torch.randn_like(weight))
+        policy.version += 1
+
+
+def test_memory_that_is_pinned_already_leaves_no_error_for_the_next_kernel() -> None:
+    memory = torch.zeros(2**20, dtype=torch.uint8)
+    assert pin(memory) and not pin(memory)
+    assert float(torch.ones(8, device="cuda").sum()) == 8.0
+
+
+def test_memory_that_runs_out_in_a_recording_is_a_shortage() -> None:
+    more = torch.cuda.mem_get_info()[1]  # than there is
+    with pytest.raises(Exception) as raised, torch.cuda.graph(torch.cuda.CUDAGraph()):
+        torch.empty(more, dtype=torch.uint8, device="cuda")
+    assert is_shortage(raised.value), raised.value
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
+def test_a_second_card_replays_too() -> None:
+    policy = load_policy(ModelConfig(name="dense", device="cuda:1"))
+    assert BatchGenerator(policy, GenerationConfig(), decoder="native").replays

@@ -8,7 +8,7 @@ import pytest
 from swarm_node.environments.reasoning_gym.catalogue import PAPER
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.options import flatten
-from swarm_node.simulation.settings import SimulationConfig
+from swarm_node.settings.simulation import SimulationConfig
 from tests.commands import resolve
 
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,7 @@ import pytest
 
 from lab.benchmarks.pages import HOW_TO, TUTORIALS, Typed, steps
 from swarm_node.commands.table import find, load
-from swarm_node.settings import with_sections
-from swarm_node.settings.command_line import parse
+from swarm_node.settings.flags import parse
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [*ROOT.glob("*.md"), ROOT / "Makefile", *(ROOT / "docs").rglob("*.md")]
@@ -58,7 +57,7 @@ def test_every_command_that_a_reader_types_exists_and_has_the_flags_that_it_is_g
         name, entry, rest = find(
             words if words and not words[0].startswith("-") else ["run", *words]
         )
-        parse(with_sections(load(entry).options), rest, name, "FILE")
+        parse(load(entry).options, rest, name, "FILE")
 
 
 def runs(file: Path) -> bool:

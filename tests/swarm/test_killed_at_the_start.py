@@ -3,9 +3,9 @@ with 75, so that a service manager tries it later, and says in one line what was
 """
 
 import asyncio
-import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,9 @@ from swarm_node.network.transport.backends import HostOptions
 from swarm_node.scoring.client import ScoringClient, ScoringKilled
 from swarm_node.settings import NetworkConfig
 from swarm_node.simulation.engines.real_nodes import Process
-from tests.commands import python
+from tests import preloaded
+from tests.commands import ENDS_SECONDS
+from tests.own_words import written
 from tests.waiting import until
 
 HOSTILE = str(Path(__file__).parents[1] / "core" / "scoring" / "hostile_source.py")
@@ -47,21 +49,6 @@ sys.executable = sys.argv.pop(1)
 from swarm_node.commands.cli import main
 main()
 """
-TASK = """
-class Item:
-    def __init__(self, index):
-        self.prompt, self._answer = f"Repeat {index}", str(index)
-
-    def score(self, text):
-        return float(text.strip() == self._answer)
-
-
-class Repeat:
-    name, version, tasks = "repeat", "1", {"repeat": ["all"]}
-
-    def build(self, dataset, config_id, seed, index):
-        return Item(index)
-"""
 
 
 class Killing:
@@ -80,11 +67,17 @@ class Killing:
 
 @pytest.fixture
 def given(tmp_path: Path) -> dict[str, Path]:
-    words = tmp_path / "words.jsonl"
-    rows = ({"question": f"{k} + 1?", "answer": str(k + 1)} for k in range(40))
-    words.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    (tmp_path / "my_task.py").write_text(TASK)
-    return {"home": tmp_path / "home", "words": words, "task": tmp_path / "my_task.py"}
+    (tmp_path / "started.py").write_text(COMMAND)
+    return written(tmp_path)
+
+
+def start(killing: Killing, *words: str) -> "subprocess.CompletedProcess[str]":
+    """The command, with this interpreter for its children. torch is loaded already."""
+    line = [*preloaded.python(), "-m", "started", str(killing.program), *words]
+    where = killing.program.parent
+    return subprocess.run(
+        line, capture_output=True, text=True, timeout=ENDS_SECONDS, check=False, cwd=where
+    )
 
 
 ALONE = "--home {home} --model.name rare --network.no-enabled --max-rounds 1 --round.questions 2"
@@ -107,7 +100,7 @@ def test_a_command_whose_child_is_killed_at_each_start_ends_with_75_and_says_so(
 ) -> None:
     killing = Killing(tmp_path, child, times=100)
     words = command.format_map(given).split()
-    done = python("-c", COMMAND, killing.program, *words, cwd=tmp_path)
+    done = start(killing, *words)
     (line,) = [one for one in done.stderr.splitlines() if one.startswith("swarm-node: ")]
     assert done.returncode == os.EX_TEMPFAIL, done.stderr
     assert said in line and "Traceback" not in done.stderr
@@ -121,7 +114,7 @@ def test_a_run_whose_scoring_process_is_killed_once_goes_on(
 ) -> None:
     killing = Killing(tmp_path, "scoring.server", times=1)
     words = f"run {ALONE} --environment.tasks gcd/tiny".format_map(given).split()
-    done = python("-c", COMMAND, killing.program, *words)
+    done = start(killing, *words)
     assert (done.returncode, killing.starts) == (0, 2), done.stderr
 
 

@@ -18,16 +18,15 @@ from pydantic import BaseModel
 from lab.benchmarks.served import api_on_loopback
 from swarm_node.common.errors import UserError
 from swarm_node.common.redaction import hidden
-from swarm_node.generation.vllm.settings import VllmConfig
 from swarm_node.hub.push import upload
 from swarm_node.node.generator import GENERATOR, Order, settings_for
-from swarm_node.settings import LearningConfig, NodeConfig, section_of, with_sections
-from swarm_node.settings.command_line import all_kinds
+from swarm_node.settings import LearningConfig, NodeConfig
+from swarm_node.settings.command_line import KINDS
 from swarm_node.settings.options import flatten
 from swarm_node.settings.secret import Secret
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import Cell, parse_arm
 from swarm_node.simulation.engines.real_nodes import as_toml
-from swarm_node.simulation.settings import SimulationConfig
 from swarm_node.simulation.worker_messages import read_order, write_order
 from swarm_node.telemetry.manifest import manifest
 from tests import preloaded
@@ -138,7 +137,7 @@ def test_every_option_that_may_hold_a_secret_has_the_type_of_one() -> None:
             elif WORDS.search(name) and name not in HARMLESS and about.annotation is not int:
                 yield name, about.annotation
 
-    found = {name: kind for each in map(with_sections, all_kinds()) for name, kind in named(each)}
+    found = {name: kind for each in KINDS for name, kind in named(each)}
     assert found and all(
         isinstance(kind, type) and issubclass(kind, Secret) for kind in found.values()
     ), found
@@ -147,13 +146,13 @@ def test_every_option_that_may_hold_a_secret_has_the_type_of_one() -> None:
 def test_processes_of_ours_are_told_and_reports_are_not() -> None:
     url = with_login("http://127.0.0.1:8000", "node", "URL_PASSWORD")
     sections = {"vllm": {"url": url}}
-    config = with_sections(NodeConfig).model_validate(sections)
-    learning = with_sections(LearningConfig).model_validate(sections)
+    config = NodeConfig.model_validate(sections)
+    learning = LearningConfig.model_validate(sections)
     told = GENERATOR.down.decode(
         GENERATOR.down.encode(Order(settings_for(learning), "me", 3, []))[4:]
     )
-    assert section_of(told.config, VllmConfig).url.get_secret_value() == url
-    simulated = with_sections(SimulationConfig).model_validate(sections)
+    assert told.config.vllm.url.get_secret_value() == url
+    simulated = SimulationConfig.model_validate(sections)
     assert read_order(write_order(simulated, Cell(parse_arm("4/4"), 0)))[0] == simulated
     assert url in as_toml(config)
     written = manifest("node", config, [0], ["run", "--vllm.url", url])

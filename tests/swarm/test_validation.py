@@ -53,9 +53,15 @@ def test_the_best_checkpoint_is_kept(tmp_path: Path) -> None:
         and not first["corrected"]
     )
     assert {each["task"] for each in last["corrected"]} <= {"chain_sum/tiny", "gcd/tiny"}
-    assert Measured.model_validate(
-        read_state(all_checkpoints(tmp_path / "checkpoints")[-1])["extra"]["measured"]
-    ) == (Measured(before=last["before"], now=last["by_task"], wrong=wrong_at_first(tmp_path)))
+    kept = read_state(all_checkpoints(tmp_path / "checkpoints")[-1])["extra"]["measured"]
+    measured = Measured.model_validate(kept)
+    wrong = wrong_at_first(tmp_path)
+    assert (measured.before, measured.now) == (last["before"], last["by_task"])
+    assert measured.wrong == wrong and measured.right.keys() <= wrong.keys()
+    # `ask` finds there what the end of the run shows
+    shown = {(each["task"], each["before"], each["now"]) for each in last["corrected"]}
+    found = {(name.rpartition("/")[0], wrong[name], text) for name, text in measured.right.items()}
+    assert shown <= found and {task for task, *_ in shown} == {task for task, *_ in found}
     highest = max(events[1:], key=lambda event: event["reward"])  # the first of equals
     assert [event["round"] for event in events if event["best"]][-1] == highest["round"]
     (kept,) = all_checkpoints(tmp_path / "best")

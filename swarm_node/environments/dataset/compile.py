@@ -16,8 +16,8 @@ from swarm_node.common.errors import UserError, reason_of
 from swarm_node.common.files import open_to_read
 from swarm_node.environments.dataset import answerable, elsewhere, hub, questions, reading, shapes
 from swarm_node.environments.dataset.questions import HELD_OUT, TRAIN, Questions
-from swarm_node.environments.dataset.settings import VERIFIERS, DatasetConfig
 from swarm_node.environments.dataset.verifiers import shown
+from swarm_node.settings.questions import VERIFIERS, DatasetConfig
 
 SHOWN = 3  # examples
 MAX_MEMORY = 1024 * 1024 * 1024  # bytes of this process, whatever a library makes of a file

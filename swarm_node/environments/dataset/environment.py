@@ -14,14 +14,14 @@ from swarm_node.common.errors import UserError, printable
 from swarm_node.environments.dataset import elsewhere
 from swarm_node.environments.dataset.hub import HUB, variables
 from swarm_node.environments.dataset.questions import HELD_OUT, MARKS, NEVER, TRAIN
-from swarm_node.environments.dataset.settings import DatasetConfig
 from swarm_node.environments.dataset.source import SOURCE
 from swarm_node.environments.kinds import EVALUATION, Asking, EnvironmentKind
 from swarm_node.environments.rewards import DIGITS, RewardRule
 from swarm_node.environments.scored import Answers, Rewards, ScoredEnvironment
 from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
 from swarm_node.scoring.client import Scoring, ScoringClient, ScoringPool, slow_workers
-from swarm_node.settings import EnvironmentConfig, section_of
+from swarm_node.settings import EnvironmentConfig
+from swarm_node.settings.questions import DatasetConfig
 
 
 def tasks_of(name: str) -> Tasks:
@@ -231,17 +231,17 @@ class DatasetKind(EnvironmentKind):
     tasks = TASKS
 
     def brought(self, config: Asking) -> Sequence[str]:
-        return (f"{NAME}/{TRAIN}",) if section_of(config, DatasetConfig).file else ()
+        return (f"{NAME}/{TRAIN}",) if config.dataset.file else ()
 
     def leaves(self, config: Asking) -> str:
-        return f"the questions of {section_of(config, DatasetConfig).file}"
+        return f"the questions of {config.dataset.file}"
 
     def fetch(self, config: Asking) -> None:
-        if (own := section_of(config, DatasetConfig)).file.startswith(HUB):
+        if (own := config.dataset).file.startswith(HUB):
             read(own)  # which keeps a copy
 
     def start(self, tasks: Sequence[str], config: Asking) -> DatasetEnvironment:
-        return DatasetEnvironment(tasks, section_of(config, DatasetConfig), config.environment)
+        return DatasetEnvironment(tasks, config.dataset, config.environment)
 
 
 KIND = DatasetKind()

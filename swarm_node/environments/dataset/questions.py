@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from swarm_node.common.errors import UserError, printable
+from swarm_node.common.nearest import meant
 from swarm_node.environments.dataset import shapes
 from swarm_node.environments.dataset.bounds import Row
 from swarm_node.environments.dataset.shapes import (
@@ -26,7 +27,6 @@ from swarm_node.environments.dataset.shapes import (
 from swarm_node.environments.dataset.verifiers import NUMBERS
 from swarm_node.environments.scored import FORMS
 from swarm_node.scoring.bound import RULES
-from swarm_node.settings.options import meant
 
 MAX_PROMPT_CHARS = 16 * 1024
 MAX_ANSWER_CHARS = 16 * 1024

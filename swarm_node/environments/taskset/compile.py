@@ -22,8 +22,8 @@ from swarm_node.environments.dataset.questions import (
     TRAIN,
     share,
 )
-from swarm_node.environments.taskset.settings import TasksetConfig
 from swarm_node.scoring.bound import RULES
+from swarm_node.settings.questions import TasksetConfig
 
 MOST = 10_000  # questions that are read
 TRIED = 16  # questions whose scores are compared

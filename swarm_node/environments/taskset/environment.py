@@ -19,10 +19,10 @@ from swarm_node.environments.dataset import elsewhere
 from swarm_node.environments.dataset.environment import SplitEnvironment, tasks_of
 from swarm_node.environments.dataset.questions import TRAIN
 from swarm_node.environments.kinds import Asking, EnvironmentKind
-from swarm_node.environments.taskset.settings import TasksetConfig
 from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
 from swarm_node.scoring.client import Item, Scoring, ScoringClient, ScoringPool, slow_workers
-from swarm_node.settings import EnvironmentConfig, section_of
+from swarm_node.settings import EnvironmentConfig
+from swarm_node.settings.questions import TasksetConfig
 
 NAME = "taskset"
 SOURCE = "swarm_node.environments.taskset.source:TasksetSource"
@@ -209,17 +209,17 @@ class TasksetKind(EnvironmentKind):
     tasks = TASKS
 
     def brought(self, config: Asking) -> Sequence[str]:
-        return (f"{NAME}/{TRAIN}",) if section_of(config, TasksetConfig).name else ()
+        return (f"{NAME}/{TRAIN}",) if config.taskset.name else ()
 
     def leaves(self, config: Asking) -> str:
-        own = section_of(config, TasksetConfig)
+        own = config.taskset
         return "" if own.alone else f"the questions of {own.name}"
 
     def variables(self, config: Asking) -> Sequence[str]:
-        return section_of(config, TasksetConfig).variables
+        return config.taskset.variables
 
     def start(self, tasks: Sequence[str], config: Asking) -> TasksetEnvironment:
-        return TasksetEnvironment(tasks, section_of(config, TasksetConfig), config.environment)
+        return TasksetEnvironment(tasks, config.taskset, config.environment)
 
 
 KIND = TasksetKind()

@@ -14,11 +14,9 @@ from swarm_node.environments.kinds import Asking, EnvironmentKind, split_task
 from swarm_node.environments.rewards import RewardRule, Scoring
 from swarm_node.environments.scored import Answers, ScoredEnvironment
 from swarm_node.environments.temporal_clue.puzzle_file import FILE_NAME, read_puzzles, version_of
-from swarm_node.environments.temporal_clue.settings import TemporalClueConfig
 from swarm_node.environments.temporal_clue.sizes import SIZES, VERSION
 from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import ScoringClient
-from swarm_node.settings import section_of
 
 NAME = "temporal_clue"  # the environment's name in questions
 PUBLISHED = "published"  # config id of the puzzles of a file
@@ -78,7 +76,7 @@ class PuzzleFileKind(_Kind):
     tasks: Tasks = MappingProxyType({NAME: (PUBLISHED,)})
 
     def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:
-        file = section_of(config, TemporalClueConfig).puzzles
+        file = config.temporal_clue.puzzles
         if file is None:
             raise UserError(
                 f"task {NAME}/{PUBLISHED} needs a file of puzzles: set temporal_clue.puzzles, or "

@@ -41,12 +41,12 @@ from swarm_node.generation.vllm.server import (
     adapter_rank,
     has_adapters,
 )
-from swarm_node.generation.vllm.settings import VllmConfig
 from swarm_node.policy.device import release
 from swarm_node.policy.log_probs import log_probs_of
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens, Turns
-from swarm_node.settings import GenerationConfig, LearningConfig, section_of
+from swarm_node.settings import GenerationConfig, LearningConfig
+from swarm_node.settings.vllm import VllmConfig
 
 MOST_REQUESTS = 64  # at the same time; each is a prompt and its group
 # Until an unused connection is closed; the server closes it after 5, even with a request on its way
@@ -67,7 +67,7 @@ class RoundLost(ServerError):
 
 def vllm_generator(policy: Policy, config: LearningConfig) -> "VllmGenerator | OwnDecoder | None":
     """The generator; None where no server is named. Registered under `swarm_node.generators`."""
-    options = section_of(config, VllmConfig)
+    options = config.vllm
     if options.url and options.starts and policy.device.type == "cpu" and has_adapters(policy):
         return OwnDecoder(policy, config.generation)
     if not options.url:

@@ -57,6 +57,14 @@ def only_ipv6() -> bool:
     return families == {socket.AF_INET6}
 
 
+def own_loopback() -> str:
+    """The address by which this machine alone reaches itself: of IPv6 only where there is no
+    other.
+    """
+    own = {entry.address for entry in chain.from_iterable(psutil.net_if_addrs().values())}
+    return "/ip6/::1" if "::1" in own and "127.0.0.1" not in own else "/ip4/127.0.0.1"
+
+
 def on_interfaces(address: str) -> list[str]:
     """What others can dial when this address is bound: the wildcard address stands for those of all
     interfaces.

@@ -20,7 +20,7 @@ from swarm_node.common.errors import UserError, printable
 from swarm_node.common.lru import Lru
 from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, Failure, Handler
 from swarm_node.network.parties import Connected
-from swarm_node.network.transport.backends import HostOptions, check_free
+from swarm_node.network.transport.backends import HostOptions, check_free, own_loopback
 from swarm_node.network.transport.dialling import GATED_SECONDS, DialFailed
 from swarm_node.network.transport.gate import QUIC_BYTES, TCP_BYTES
 from swarm_node.network.transport.multiaddr import (
@@ -296,7 +296,7 @@ async def _relays_enough(daemon: Daemon, options: HostOptions) -> bool:
     asked.
     """
     beside = replace(
-        options, identity=Identity.create(), listen=["/ip4/127.0.0.1/tcp/0"], bootstrap=False
+        options, identity=Identity.create(), listen=[f"{own_loopback()}/tcp/0"], bootstrap=False
     )
     asker = await Daemon.start(beside)
     try:

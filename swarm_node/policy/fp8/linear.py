@@ -24,9 +24,8 @@ from torch import Tensor, nn
 from swarm_node.common.errors import UserError
 from swarm_node.policy.fp8.kernels import Kernel, choose, reference
 from swarm_node.policy.fp8.quantise import BLOCK, Quantised
-from swarm_node.policy.fp8.settings import Fp8Config
 from swarm_node.policy.precision import Map, Precision
-from swarm_node.settings import EvaluationConfig, LearningConfig, section_of
+from swarm_node.settings import EvaluationConfig, LearningConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +212,7 @@ def use_fp8(
     """Puts FP8 into `model`, as its section says; None if it is off. Registered under
     `swarm_node.precision`.
     """
-    precision = section_of(config, Fp8Config).precision
+    precision = config.fp8.precision
     if precision == "bf16":
         return None
     if config.model.quantization != "none":

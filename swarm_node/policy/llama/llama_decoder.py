@@ -4,16 +4,24 @@ devices fast.
 It computes the same as the library's forward with less work: q, k and v are one product, as are
 gate and up; the group attends to its shared prompt with one product per prompt and head instead of
 a copy of the prompt's cache per completion; new keys and values go into buffers that grow in
-blocks, one pair per layer; the prompts form a tree of their common beginnings; LoRA adapters are
-merged into a copy. A step reads and writes places on the device that do not depend on numbers of
-the host, so that a recorded step can be replayed until the buffers move.
+blocks, one pair per layer; the prompts form a tree of their common beginnings. A step reads and
+writes places on the device that do not depend on numbers of the host, so that a recorded step can
+be replayed until the buffers move.
+
+LoRA adapters are merged into a copy of the base, and then cost a step nothing. Or they stay two
+thin products beside it: then a step takes a little longer, and an update costs no new copy, so that
+one decoder serves all rounds. On a card they always do, and there is one copy of the base: weights
+that are multiplied together lie in one piece of memory, of which the model's own are views.
+
+On a card all that a step reads and writes also stays at one place over rounds, in `Places`, for all
+prompts and rooms of one size. So a step that was recorded in one round can be replayed in the next.
 
 It has no gradients, so it cannot train. Other architectures keep their own forward.
 `decoding.agrees` compares its logits with the model's before it is used.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
@@ -24,7 +32,7 @@ from torch import Tensor, nn
 from swarm_node.policy import tree_attention
 from swarm_node.policy.device import to_device
 from swarm_node.policy.llama.families import require_known, require_plain_lora
-from swarm_node.policy.llama.llama_training import adapters_of
+from swarm_node.policy.llama.llama_training import adapters_of, base_of
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.precision import Map
 from swarm_node.policy.tree_attention import attention_dtype, grow
@@ -32,17 +40,22 @@ from swarm_node.policy.tree_attention import attention_dtype, grow
 # Tokens by which the room for keys and values grows on a CPU, where a step attends to all of it
 BLOCK = 16
 DEVICE_BLOCK = 128  # the same on other devices, where buffers should seldom move
+# Tokens to which the length of prompts is rounded up on other devices, so that sizes come again
+PROMPT_BLOCK = 64
 # Weights from which a product gains by packing; with 2**15 it loses 15 % in float32
 PACKED_FROM = 2**17
 
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """An affine map in the compute type."""
+    """An affine map in the compute type, for x [tokens, in]."""
 
     weight: Tensor
     bias: Tensor | None
     packed: bool  # weight is in a layout of oneDNN's own
+    # Of adapters that are not merged into the weight: [ranks, in] and [ranks, out]
+    down: Tensor | None = None
+    up: Tensor | None = None
 
     def __call__(self, x: Tensor) -> Tensor:
         x = x.to(self.weight.dtype)
@@ -50,8 +63,11 @@ class Linear:
             product: Tensor = torch.ops.mkldnn._linear_pointwise(
                 x, self.weight, self.bias, "none", [], ""
             )
+        else:
+            product = F.linear(x, self.weight, self.bias)
+        if self.down is None or self.up is None:
             return product
-        return F.linear(x, self.weight, self.bias)
+        return product.addmm_(F.linear(x, self.down), self.up)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +84,34 @@ class Layer:
     down: Map
 
 
+class Places:
+    """Memory that stays where it is: a piece for each name, as large as the largest tensor that was
+    put there.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: dict[str, Tensor] = {}
+        self.moves = 0  # how often a piece has moved, since it became larger
+
+    def reserve(self, name: str, like: Tensor, count: int) -> None:
+        """Makes a piece for so many numbers of this type."""
+        piece = self._pieces.get(name)
+        if piece is None or piece.numel() < count or piece.dtype != like.dtype:
+            self._pieces[name] = like.new_empty(count)
+            self.moves += 1
+
+    def put(self, name: str, value: Tensor) -> Tensor:
+        """A tensor with these numbers in that piece."""
+        self.reserve(name, value, value.numel())
+        place = self._pieces[name][: value.numel()].view(value.shape)
+        return place.copy_(value)
+
+    def clear(self) -> None:
+        """Gives all memory back."""
+        self._pieces.clear()
+        self.moves += 1
+
+
 def put(buffer: Tensor, at: Tensor, new: Tensor) -> None:
     """Writes `new` [.., 1, dim] into `buffer` [.., room, dim] at place `at` [1]. On a CPU a slice
     is written faster; on another device the host would have to wait for the number in `at`.
@@ -78,12 +122,6 @@ def put(buffer: Tensor, at: Tensor, new: Tensor) -> None:
         buffer.index_copy_(3, at, new)
 
 
-def _replace(cache: list[tuple[Tensor, Tensor]], change: Callable[[Tensor], Tensor]) -> None:
-    """Changes the cache layer by layer, so that there is never a second cache of its size."""
-    for index, (keys, values) in enumerate(cache):
-        cache[index] = change(keys), change(values)
-
-
 def _spread(x: Tensor, places: Tensor, count: int) -> Tensor:
     """[count, ...] with the rows of x in these places, and zeros in others."""
     return x.new_zeros(count, *x.shape[1:]).index_copy_(0, places, x)
@@ -92,13 +130,17 @@ def _spread(x: Tensor, places: Tensor, count: int) -> Tensor:
 class LlamaDecoder:
     """Implements generator.Decoder. Takes a snapshot of the policy's weights when made."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, *, merged: bool = True) -> None:
+        """`merged`: LoRA adapters are merged into the copy of the base. Without that, `renew` takes
+        the adapters of an update.
+        """
         model = policy.causal
         config = model.config
         require_known(model)
         self._device = policy.device
         self._product_dtype = policy.autocast_dtype or model.dtype
         self._precision = policy.precision
+        self._merged = merged or not policy.precision.plain
         # Autocast leaves the values between layers in their type
         one_flow = policy.precision.in_training
         self._dtype = model.dtype if one_flow else self._product_dtype
@@ -111,9 +153,11 @@ class LlamaDecoder:
         self._embedding = self._cast(model.model.embed_tokens.weight)
         self._final_norm = self._cast(model.model.norm.weight)
         self._head = self._output(model)
+        self._model, self._blocks = model, model.model.layers
+        self._adapted_model = model is not policy.model
         self._layers: list[Layer] = []
         for layer in model.model.layers:
-            self._layers.append(self._fuse(layer))
+            self._layers.append(self._with_adapters(self._fuse(layer), layer))
             policy.let_go()  # now: later, the whole base would be in memory beside its copy
         rotary = model.model.rotary_emb
         self._frequencies, self._rope_scale = (
@@ -137,7 +181,60 @@ class LlamaDecoder:
         self._columns: list[tuple[Tensor, Tensor]] = []
         self._some: Tensor | None = None  # slots that are not empty; None for all
         self._at = torch.zeros(1, dtype=torch.long, device=self._device)  # tokens fed since prefill
-        self.moves = 0  # how often the buffers of a step have moved
+        self._places = Places() if shares(self._device) else None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """What a recorded step depends on: with the same sizes the next one reads and writes the
+        same places. First how often those have moved.
+        """
+        assert self._places is not None
+        sizes = (*self._suffix[0][0].shape[:4], self._prefix[0][1].shape[1], self._cos.shape[2])
+        return self._places.moves, *sizes
+
+    @torch.inference_mode()
+    def renew(self) -> None:
+        """Takes the policy's present weights, into the places of the old ones: adapters alone where
+        they stay beside the base, which does not change under them. ValueError where adapters are
+        merged, or weights packed.
+        """
+        if self._merged and (self._adapted_model or self._places is None):
+            raise ValueError("merged adapters and packed weights cannot be renewed")
+        for index, layer in enumerate(self._blocks):
+            old = self._layers[index]
+            if self._merged:
+                _copy(old, self._fuse(layer))
+            else:
+                self._layers[index] = self._with_adapters(old, layer)
+        if self._merged:
+            _copy_tensor(self._embedding, self._cast(self._model.model.embed_tokens.weight))
+            _copy_tensor(self._final_norm, self._cast(self._model.model.norm.weight))
+            if isinstance(self._head, Linear) and self._head.weight is not self._embedding:
+                _copy(self._head, self._output(self._model))
+
+    def rest(self, *, keep: bool = False) -> None:
+        """Lets go of all that belongs to the last prompts, keys and values above all. `keep`: their
+        memory stays, for prompts of the same sizes.
+        """
+        self._prefix, self._suffix, self._columns, self._before = [], [], [], {}
+        self._cos = self._sin = self._bias = torch.empty(0)
+        self._some, self.again = None, False
+        if self._places is not None and not keep:
+            self._places.clear()
+
+    def _stay(self, name: str, value: Tensor) -> Tensor:
+        """The tensor, in memory that stays where it is on a card."""
+        return value if self._places is None else self._places.put(name, value)
+
+    def _replace(
+        self, name: str, cache: list[tuple[Tensor, Tensor]], change: Callable[[Tensor], Tensor]
+    ) -> None:
+        """Changes the cache layer by layer, so that there is never a second cache of its size."""
+        for index, (keys, values) in enumerate(cache):
+            cache[index] = (
+                self._stay(f"{name} keys {index}", change(keys)),
+                self._stay(f"{name} values {index}", change(values)),
+            )
 
     @torch.inference_mode()
     def prefill(self, prompts: Sequence[Sequence[int]], group_size: int, max_new: int) -> Tensor:
@@ -145,6 +242,8 @@ class LlamaDecoder:
         steps see pads.
         """
         asked, longest = len(prompts), max(map(len, prompts))
+        if self._places is not None:
+            longest = -(-longest // PROMPT_BLOCK) * PROMPT_BLOCK
         tree, found = grow(prompts, self._device)
         # Pads repeat the prompt's own last token: their weight of 0 would not hide a NaN of another
         # prompt.
@@ -157,13 +256,7 @@ class LlamaDecoder:
             to_device([len(p) for p in prompts], self._device),
         )
         real = torch.arange(longest, device=self._device) < lengths[:, None]
-        self._prefix, self._new, self._most, self._some, self.moves = (
-            [],
-            0,
-            max_new,
-            None,
-            self.moves + 1,
-        )
+        self._prefix, self._new, self._most, self._some = [], 0, max_new, None
         nothing = self._embedding.new_empty(asked, self._kv_heads, group_size, 0, self._head_dim)
         self._suffix = [(nothing, nothing) for _ in self._layers]
         self._at.zero_()
@@ -186,7 +279,13 @@ class LlamaDecoder:
                 self._columns.append((k.clone(), v.clone()))
             # [P * kv, longest, dim]
             keys, values = (x[columns].transpose(1, 2).flatten(0, 1) for x in (k, v))
-            self._prefix.append((keys.transpose(1, 2).contiguous(), values.contiguous()))
+            keys, values = keys.transpose(1, 2).contiguous(), values.contiguous()
+            self._prefix.append(
+                (
+                    self._stay(f"prefix keys {index}", keys),
+                    self._stay(f"prefix values {index}", values),
+                )
+            )
             q, k, v = (x.to(self._attended) for x in (q, k, v))
             return tree_attention.attend(q, k, v, tree)[fed].flatten(1).to(self._dtype)
 
@@ -199,9 +298,11 @@ class LlamaDecoder:
         bias = torch.zeros(real.shape, dtype=self._dtype, device=self._device).masked_fill_(
             ~real, float("-inf")
         )
-        self._bias = bias.repeat_interleave(self._kv_heads, 0).unsqueeze(1)
+        self._bias = self._stay("bias", bias.repeat_interleave(self._kv_heads, 0).unsqueeze(1))
         positions = lengths[:, None, None] + torch.arange(max_new, device=self._device)
-        self._cos, self._sin = self._rope_table(positions.expand(asked, group_size, max_new))
+        cos, sin = self._rope_table(positions.expand(asked, group_size, max_new))
+        self._cos, self._sin = self._stay("cos", cos), self._stay("sin", sin)
+        self._make_room()
         return self._head(hidden).repeat_interleave(group_size, 0)
 
     def _known(
@@ -252,20 +353,22 @@ class LlamaDecoder:
         self._at.add_(1)
         return logits
 
+    @torch.inference_mode()
     def keep(self, slots: Tensor) -> None:
-        self._some, self.moves = None, self.moves + 1
+        self._some = None
         if self._device.type == "cpu" and bool((slots < 0).any()):
             self._some, slots = (slots.flatten() >= 0).nonzero()[:, 0], slots.clamp_min(0)
         group = self._cos.shape[1]
         prompts, members = slots[:, 0] // group, slots % group
         rows = prompts[:, None]
-        self._cos, self._sin = self._cos[rows, members], self._sin[rows, members]
+        self._cos = self._stay("cos", self._cos[rows, members])
+        self._sin = self._stay("sin", self._sin[rows, members])
         heads = torch.arange(self._kv_heads, device=self._device)
         flat = (prompts[:, None] * self._kv_heads + heads).flatten()
-        self._bias = self._bias[flat]
-        _replace(self._prefix, lambda x: x[flat])
+        self._bias = self._stay("bias", self._bias[flat])
+        self._replace("prefix", self._prefix, lambda x: x[flat])
         place = (prompts[:, None, None], heads[:, None], members[:, None, :])
-        _replace(self._suffix, lambda x: x[place])
+        self._replace("suffix", self._suffix, lambda x: x[place])
 
     def _grow(self) -> None:
         """Adds room for a block of new tokens, which are zero and masked.
@@ -273,11 +376,28 @@ class LlamaDecoder:
         A step attends to all room, written or not, because products in bfloat16 first copy a slice
         of a buffer. This is 1.07 times as fast in float32 and 1.09 times in bfloat16.
         """
-        self.moves += 1
-        missing = -(-self._most // BLOCK) * BLOCK - self._suffix[0][0].shape[3]
-        more = BLOCK if self._device.type == "cpu" else max(BLOCK, min(missing, DEVICE_BLOCK))
-        _replace(self._suffix, lambda x: F.pad(x, (0, 0, 0, more)))
-        self._bias = F.pad(self._bias, (0, more), value=float("-inf"))
+        missing = self._longest_room() - self._suffix[0][0].shape[3]
+        more = BLOCK if self._places is None else max(BLOCK, min(missing, DEVICE_BLOCK))
+        self._replace("suffix", self._suffix, lambda x: F.pad(x, (0, 0, 0, more)))
+        self._bias = self._stay("bias", F.pad(self._bias, (0, more), value=float("-inf")))
+
+    def _longest_room(self) -> int:
+        return -(-self._most // BLOCK) * BLOCK
+
+    def _make_room(self) -> None:
+        """Reserves at once what the longest completions will need, so that it moves no more."""
+        if self._places is None:
+            return
+        room, keys = self._longest_room(), self._suffix[0][0]
+        prompts, heads, group, _, dim = keys.shape
+        for index in range(len(self._suffix)):
+            for kind in ("keys", "values"):
+                name = f"suffix {kind} {index}"
+                self._places.reserve(name, keys, prompts * heads * group * room * dim)
+        rows, _, longest = self._bias.shape
+        before = self._bias.clone()
+        self._places.reserve("bias", before, rows * (longest + room))
+        self._bias = self._stay("bias", before)
 
     def _attend_some(
         self, some: Tensor, slots: int, index: int, q: Tensor, k: Tensor, v: Tensor
@@ -386,6 +506,38 @@ class LlamaDecoder:
             down=self._linear(mlp.down_proj),
         )
 
+    def _with_adapters(self, fused: Layer, layer: Any) -> Layer:
+        """The layer with the present adapters beside its products, unless they are merged."""
+        if self._merged:
+            return fused
+        attention, mlp = layer.self_attn, layer.mlp
+        return replace(
+            fused,
+            qkv=self._adapted(fused.qkv, attention.q_proj, attention.k_proj, attention.v_proj),
+            out=self._adapted(fused.out, attention.o_proj),
+            gate_up=self._adapted(fused.gate_up, mlp.gate_proj, mlp.up_proj),
+            down=self._adapted(fused.down, mlp.down_proj),
+        )
+
+    def _adapted(self, product: Map, *modules: Any) -> Map:
+        """The product of these layers with the present adapters of all of them beside it."""
+        assert isinstance(product, Linear)
+        pairs = [adapters_of(module) for module in modules]
+        if not any(pairs):
+            return product
+        down = torch.cat([down for own in pairs for down, _ in own])
+        ups = []
+        for module, own in zip(modules, pairs, strict=True):
+            nothing = down.new_empty(base_of(module).out_features, 0)
+            ups.append(torch.cat([nothing, *(up for _, up in own)], dim=1))
+        up = torch.block_diag(*ups).T  # type: ignore[no-untyped-call]
+        down, up = (part.detach().to(product.weight.dtype).contiguous() for part in (down, up))
+        if product.down is None or product.up is None:
+            return replace(product, down=down, up=up)
+        product.down.copy_(down)
+        product.up.copy_(up)
+        return product
+
     def _cast(self, weight: Tensor) -> Tensor:
         return weight.detach().to(self._dtype)
 
@@ -409,21 +561,73 @@ class LlamaDecoder:
             product := self._precision.side_by_side(modules, bias, self._product_dtype)
         ) is not None:
             return product
-        weights = [_merged_weight(m).to(dtype) for m in modules]
+        weights = [_weight(m, merged=self._merged).to(dtype) for m in modules]
+        if not self._merged and shares(self._device):
+            return Linear(_in_one_piece(weights, modules), bias, packed=False)
         weight = torch.cat(weights) if len(weights) > 1 else weights[0]
         if _worth_packing(weight):
             return Linear(torch.ops.mkldnn._reorder_linear_weight(weight), bias, packed=True)
         return Linear(weight, bias, packed=False)
 
 
-def _merged_weight(module: Any) -> Tensor:
-    """The weight that a linear layer, plain or under LoRA, multiplies by. The sum is in float32,
-    and the caller's cast rounds it. TypeError for any other module.
+def _copy(old: Layer | Map, new: Layer | Map) -> None:
+    """Copies the weights of a layer, or of a product, into those of another."""
+    for field in fields(old):  # type: ignore[arg-type]
+        mine, theirs = getattr(old, field.name), getattr(new, field.name)
+        if isinstance(mine, Tensor):
+            _copy_tensor(mine, theirs)
+        elif isinstance(mine, Linear):
+            _copy(mine, theirs)
+
+
+def _copy_tensor(old: Tensor, new: Tensor) -> None:
+    if old.data_ptr() != new.data_ptr():  # else it is the model's own
+        old.copy_(new)
+
+
+def shares(device: torch.device) -> bool:
+    """Whether the decoder multiplies by the base's own weights. A CPU multiplies faster by weights
+    in a layout of their own, and maps those of the base from a file that nodes share.
+    """
+    return device.type != "cpu"
+
+
+def _in_one_piece(weights: Sequence[Tensor], modules: Sequence[Any]) -> Tensor:
+    """The weights of these layers below one another, without a copy: if they do not lie so yet,
+    they are moved, and the layers take views of them.
+    """
+    first, place = weights[0], weights[0].storage_offset()
+    together = True
+    for weight in weights:
+        together &= weight.is_contiguous() and weight.storage_offset() == place
+        together &= weight.untyped_storage()._cdata == first.untyped_storage()._cdata
+        place += weight.numel()
+    if together:
+        rows = sum(len(weight) for weight in weights)
+        return first.as_strided((rows, first.shape[1]), first.stride())
+    with torch.inference_mode(False), torch.no_grad():  # else the model could not train on them
+        whole = torch.cat(list(weights))
+    for module, part in zip(
+        modules, whole.split_with_sizes([len(weight) for weight in weights]), strict=True
+    ):
+        own = base_of(module).weight
+        if own.dtype == part.dtype:  # else the layers compute in another type than they are held in
+            own.data = part
+    return whole
+
+
+def _weight(module: Any, *, merged: bool) -> Tensor:
+    """The weight that a linear layer, plain or under LoRA, multiplies by; that of its base alone
+    unless `merged`. The sum is in float32, and the caller's cast rounds it. TypeError for any other
+    module.
     """
     if type(module) is nn.Linear:
         return module.weight.detach()
     require_plain_lora(module)
-    weight: Tensor = module.base_layer.weight.detach().float()
+    base: Tensor = module.base_layer.weight.detach()
+    if not merged:
+        return base
+    weight = base.float()
     for down, up in adapters_of(module):
         weight = torch.addmm(weight, up.detach().float(), down.detach().float())
     return weight

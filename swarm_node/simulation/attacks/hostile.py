@@ -17,6 +17,7 @@ from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.round import Node
 from swarm_node.rollouts.groups import Generated, Played, RoundReport, Selection
 from swarm_node.rollouts.interfaces import Environment
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.attacks.payloads import (
     Payload,
     forged,
@@ -24,7 +25,6 @@ from swarm_node.simulation.attacks.payloads import (
     poisoned,
     wrong,
 )
-from swarm_node.simulation.settings import SimulationConfig
 
 FLOOD = 10  # times as many groups as an honest node publishes
 SYBILS = 8  # new identities of one hostile node, every round

@@ -16,10 +16,10 @@ from swarm_node.common.channel import BrokenFrame, Channel, Failed
 from swarm_node.common.children import ending, start, usable_cores, without_secrets
 from swarm_node.common.loading import quickly
 from swarm_node.environments.registry import handed
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation import worker_messages
 from swarm_node.simulation.arms import Cell
 from swarm_node.simulation.cell import run_cell
-from swarm_node.simulation.settings import SimulationConfig
 from swarm_node.telemetry.simulated import CellRound
 
 if TYPE_CHECKING:

@@ -30,11 +30,11 @@ from swarm_node.policy.precision import PLAIN
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.rollouts.interfaces import Environment, Generator, Participant
 from swarm_node.settings import LearningConfig
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import all_tasks, identity, node_config, parse_arm
 from swarm_node.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
 from swarm_node.simulation.attacks.payloads import payload_of
 from swarm_node.simulation.participation import DynamicSampling, LaggedNode
-from swarm_node.simulation.settings import SimulationConfig
 
 BATCH = 64  # prompts decoded together
 

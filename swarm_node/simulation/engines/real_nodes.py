@@ -27,14 +27,14 @@ from swarm_node.common.files import open_to_write
 from swarm_node.environments.registry import handed
 from swarm_node.network.process.keeper import ADDRESSES_FILE
 from swarm_node.rollouts.groups import RoundReport
-from swarm_node.settings import LearningConfig, NetworkConfig, NodeConfig, with_sections
+from swarm_node.settings import LearningConfig, NetworkConfig, NodeConfig, part_of
 from swarm_node.settings.options import flatten
 from swarm_node.settings.secret import revealed
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import Cell, identity, node_config
 from swarm_node.simulation.cell import summary
 from swarm_node.simulation.engines.engine import Engine, Run, family, family_mb
 from swarm_node.simulation.faults import Schedule
-from swarm_node.simulation.settings import SimulationConfig
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from swarm_node.telemetry.simulated import CellRound
 
@@ -261,12 +261,10 @@ class RealRun(Run):
         network = NetworkConfig(
             peers=peers, host=HOST, backend=backend, exchange_seconds=EXCHANGE_SECONDS, mdns=False
         )
-        learning = {name: getattr(own, name) for name in with_sections(LearningConfig).model_fields}
+        learning = part_of(own, LearningConfig)
         rounds = (self._config.rounds if node.dies else node.last) - node.first
         checkpoints = NodeConfig().checkpoint.model_copy(update={"every": self._config.rounds + 1})
-        return with_sections(NodeConfig)(
-            **learning, max_rounds=rounds, network=network, checkpoint=checkpoints
-        )
+        return NodeConfig(**learning, max_rounds=rounds, network=network, checkpoint=checkpoints)
 
     def _wait(self, ready: Callable[[], bool]) -> None:
         deadline = time.monotonic() + STALL_SECONDS

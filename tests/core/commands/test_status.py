@@ -11,7 +11,7 @@ from swarm_node.commands.doctor import BOOTSTRAP, can_compile, verdict
 from swarm_node.commands.status import ask, peer_lines, problems, state_of, status_lines
 from swarm_node.common.errors import Finding, Level, UserError
 from swarm_node.home.folder import in_use, owned
-from swarm_node.settings.programs import PAUSE_FILE
+from swarm_node.settings.limits import PAUSE_FILE
 
 
 def node(**changes: Any) -> dict[str, Any]:

@@ -18,11 +18,11 @@ from protocol.messages import Episode, PeerId, Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.contribute.api import ATTEMPTS, ApiGenerator
 from swarm_node.contribute.budget import Budget
-from swarm_node.contribute.settings import ContributeConfig
 from swarm_node.contribute.start import Contributor, take_key
 from swarm_node.network.in_memory import Alone
 from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import Skipped
+from swarm_node.settings.contribute import ContributeConfig
 from swarm_node.settings.secret import Secret, SecretUrl
 from tests.commands import ended, killed_in_the_end, started
 from tests.waiting import PATIENCE, until

@@ -4,8 +4,8 @@ import pytest
 
 from swarm_node.contribute.answer import complaint_of
 from swarm_node.contribute.dialect import Dialect, cure
-from swarm_node.contribute.settings import ContributeConfig
 from swarm_node.settings import EnvironmentConfig
+from swarm_node.settings.contribute import ContributeConfig
 from swarm_node.settings.secret import SecretUrl
 
 WORDS = [  # what is learnt, and the words that it is learnt from

@@ -11,8 +11,8 @@ from lab.benchmarks.served import api_on_loopback
 from swarm_node.common.errors import UserError
 from swarm_node.contribute.api import ApiGenerator
 from swarm_node.contribute.budget import Budget
-from swarm_node.contribute.settings import ContributeConfig
 from swarm_node.rollouts.groups import Skipped
+from swarm_node.settings.contribute import ContributeConfig
 from swarm_node.settings.secret import Secret
 from tests.core.contribute.servers import (
     ADAPTS,

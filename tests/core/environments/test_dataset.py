@@ -20,12 +20,12 @@ from swarm_node.environments.dataset.compile import compiled
 from swarm_node.environments.dataset.environment import KIND, Facts
 from swarm_node.environments.dataset.environment import read as read_elsewhere
 from swarm_node.environments.dataset.questions import filled, text_of
-from swarm_node.environments.dataset.settings import DatasetConfig
 from swarm_node.environments.dataset.source import place
 from swarm_node.environments.kinds import held_out
 from swarm_node.environments.registry import build_environment, leaving, tasks_of, with_environment
 from swarm_node.rollouts.groups import Skipped
-from swarm_node.settings import LearningConfig, with_sections
+from swarm_node.settings import LearningConfig
+from swarm_node.settings.questions import DatasetConfig
 from swarm_node.settings.secret import Secret
 
 ROWS = [{"prompt": f"{a} + {b} = ?", "answer": str(a + b)} for a in range(10) for b in range(10)]
@@ -380,7 +380,7 @@ def settings(config: DatasetConfig, time_limit: float = 60.0, **changes: Any) ->
         "dataset": config.model_copy(update=changes),
         "environment": {"time_limit": time_limit},
     }
-    return with_sections(LearningConfig).model_validate(sections)
+    return LearningConfig.model_validate(sections)
 
 
 @pytest.mark.slow

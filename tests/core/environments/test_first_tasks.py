@@ -5,13 +5,13 @@ from pathlib import Path
 from swarm_node.environments.reasoning_gym.catalogue import PRETRAINED_TASKS
 from swarm_node.node.defaults import resolved, suited
 from swarm_node.policy import named
-from swarm_node.settings import NodeConfig, with_sections
+from swarm_node.settings import NodeConfig
 
 BRINGS = {"dataset": {"file": "questions.csv"}}
 
 
 def config(home: Path, **given: object) -> NodeConfig:
-    return with_sections(NodeConfig).model_validate({"home": home, **given})
+    return NodeConfig.model_validate({"home": home, **given})
 
 
 def test_a_pretrained_model_gets_adapters_their_rate_and_the_first_tasks(

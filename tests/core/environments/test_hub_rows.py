@@ -11,7 +11,7 @@ import pytest
 from swarm_node.common.errors import TemporaryError, UserError
 from swarm_node.environments.dataset import hub
 from swarm_node.environments.dataset.environment import Facts, read
-from swarm_node.environments.dataset.settings import DatasetConfig
+from swarm_node.settings.questions import DatasetConfig
 from tests.hub_stand_in import TOKEN, Hub, hub_on_loopback
 
 pytest.importorskip("datasets")

@@ -14,7 +14,7 @@ from swarm_node.environments.dataset.source import FileItem, Judge
 from swarm_node.environments.registry import build_environment
 from swarm_node.environments.scored import Answers
 from swarm_node.scoring.bound import Bounded
-from swarm_node.settings import LearningConfig, with_sections
+from swarm_node.settings import LearningConfig
 from tests.core.environments.test_dataset import RIGHT
 
 OPTIONS = "Which one?\nA. Paris\nB. Rome\nC. Berlin"
@@ -126,7 +126,7 @@ def settings(folder: Path, verifier: str, form: str, rows: list[Any]) -> Learnin
         "dataset": {"file": str(file), "verifier": verifier},
         "environment": {"time_limit": 60.0, "answer": form},
     }
-    return with_sections(LearningConfig).model_validate(sections)
+    return LearningConfig.model_validate(sections)
 
 
 @pytest.mark.slow

@@ -13,9 +13,9 @@ import pytest
 from swarm_node.common.errors import UserError
 from swarm_node.environments.dataset.compile import compiled
 from swarm_node.environments.dataset.environment import Facts
-from swarm_node.environments.dataset.settings import DatasetConfig
 from swarm_node.environments.dataset.source import FileItem, Judge
 from swarm_node.scoring.bound import Bounded
+from swarm_node.settings.questions import DatasetConfig
 
 OF_PARIS = "Capital of France?\nA. Rome\nB. Paris\nC. Bonn\nD. Oslo"
 TEXTS = ["Rome", "Paris", "Bonn", "Oslo"]

@@ -24,7 +24,6 @@ from swarm_node.environments.taskset.environment import (
     compare,
     compare_scores,
 )
-from swarm_node.environments.taskset.settings import TasksetConfig
 from swarm_node.network.client import ALONE, RemoteNetwork
 from swarm_node.network.process.messages import Rules
 from swarm_node.scoring.client import ScoringClient
@@ -33,10 +32,9 @@ from swarm_node.settings import (
     LearningConfig,
     NetworkConfig,
     NodeConfig,
-    section_of,
-    with_sections,
 )
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.questions import TasksetConfig
 
 pytestmark = pytest.mark.slow  # verifiers takes seconds to import
 
@@ -258,24 +256,24 @@ def test_the_key_of_a_judge_is_never_printed(tmp_path: Path, monkeypatch) -> Non
 
 def test_the_generator_and_workers_get_what_is_handed_on(monkeypatch) -> None:
     monkeypatch.setenv("JUDGE_KEY", KEY)
-    config = with_sections(LearningConfig).model_validate(
+    config = LearningConfig.model_validate(
         {"taskset": {"name": "x", "alone": True, "variables": "JUDGE_KEY,NOT_SET"}}
     )
     assert registry.handed(config) == {"JUDGE_KEY": KEY}
-    assert registry.handed(with_sections(LearningConfig)()) == {}
+    assert registry.handed(LearningConfig()) == {}
 
 
 def test_a_home_hands_no_variable_on(tmp_path: Path, capsys) -> None:
     named = 'name = "x"\nalone = true\nvariables = ["HOME", "OPENAI_API_KEY"]\n'
     (tmp_path / "options.toml").write_text(f"[taskset]\n{named}")
     config = from_command_line(NodeConfig, ["--home", str(tmp_path)], "swarm-node run")
-    assert section_of(config, TasksetConfig).variables == ()
+    assert config.taskset.variables == ()
     told = capsys.readouterr().err
     assert "cannot set" in told and "taskset.variables" in told
     flags = ["--home", str(tmp_path), "--taskset.name", "x", "--taskset.alone"]
     flags += ["--taskset.variables", "JUDGE_KEY"]
     config = from_command_line(NodeConfig, flags, "swarm-node run")
-    assert section_of(config, TasksetConfig).variables == ("JUDGE_KEY",)
+    assert config.taskset.variables == ("JUDGE_KEY",)
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,11 @@ from swarm_node.environments.temporal_clue import generate as generating
 from swarm_node.environments.temporal_clue import make, puzzle_file, text
 from swarm_node.environments.temporal_clue.environment import FILE_KIND, KIND
 from swarm_node.environments.temporal_clue.generate import generate, published_bias
-from swarm_node.environments.temporal_clue.settings import TemporalClueConfig
 from swarm_node.environments.temporal_clue.solver import Rules, Undecided
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.scoring.bound import Bounded
 from swarm_node.settings import EnvironmentConfig, LearningConfig
+from swarm_node.settings.questions import TemporalClueConfig
 from tests.core.environments import enumeration
 
 FILE = Path(__file__).parents[3] / "data" / "temporal_clue" / "test.json"

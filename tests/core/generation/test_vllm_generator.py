@@ -17,7 +17,6 @@ from swarm_node.generation.vllm.agreement import Agreement
 from swarm_node.generation.vllm.generator import FAILURES, VllmGenerator
 from swarm_node.generation.vllm.placement import Placement, placed
 from swarm_node.generation.vllm.server import KEEPER
-from swarm_node.generation.vllm.settings import VllmConfig
 from swarm_node.node.episodes import complete
 from swarm_node.node.learner import build_generator
 from swarm_node.policy.loading import load_policy
@@ -28,8 +27,8 @@ from swarm_node.settings import (
     LearningConfig,
     ModelConfig,
     TrainingConfig,
-    with_sections,
 )
+from swarm_node.settings.vllm import VllmConfig
 from swarm_node.training.trainer import GrpoTrainer
 from tests import preloaded
 from tests.models import MANY_EOS, Guessing, question, text_group, tiny_policy
@@ -172,13 +171,13 @@ def test_what_vllm_does_not_do_is_refused_at_start() -> None:
 
 
 def test_a_server_generates_only_where_one_is_named() -> None:
-    config = with_sections(LearningConfig).model_validate({"vllm": {"python": "x"}})
+    config = LearningConfig.model_validate({"vllm": {"python": "x"}})
     assert isinstance(build_generator(config, tiny_policy()), BatchGenerator)
 
 
 def test_adapters_on_a_cpu_are_generated_with_the_own_decoder_which_says_so(tmp_path: Path) -> None:
     tiny_policy().save(tmp_path)
-    config = with_sections(LearningConfig).model_validate({"vllm": {"url": "auto"}})
+    config = LearningConfig.model_validate({"vllm": {"url": "auto"}})
     generator = build_generator(
         config, load_policy(ModelConfig(name=str(tmp_path), device="cpu", lora_rank=4))
     )

@@ -383,7 +383,7 @@ def test_a_link_in_a_home_is_not_followed(tmp_path: Path, state: Path) -> None:
     home = of_a_stranger(tmp_path / "home")
     (home / ASKS_FILE).unlink()
     (home / ASKS_FILE).symlink_to(tmp_path / "q.jsonl")
-    assert "it is a link" in refused(home)
+    assert f"holds a link, {ASKS_FILE}" in refused(home)
 
 
 def test_the_record_forgets_the_homes_noted_longest_ago(

@@ -13,11 +13,14 @@ import pytest
 from swarm_node.commands import bundle, status
 from swarm_node.commands.cli import outcome
 from swarm_node.commands.doctor import _disk
+from swarm_node.common.errors import UserError
+from swarm_node.common.files import MAY_BE_LINKS, check_links, links_in
 from swarm_node.home.folder import in_use
 from swarm_node.network.process import control
 from swarm_node.node.defaults import model_of, resolved
 from swarm_node.node.guest import TRAFFIC_FILE, Traffic
 from swarm_node.node.rounds import Rounds
+from swarm_node.page.start import token_of
 from swarm_node.policy.soundness import Damaged, check_plain
 from swarm_node.settings import NodeConfig
 from swarm_node.training.checkpoint import all_checkpoints
@@ -152,3 +155,91 @@ def test_a_link_to_a_checkpoint_of_another_home_is_no_checkpoint(tmp_path: Path)
         (folder / "state.json").write_text("{}")
     (home / "00000001").symlink_to(mine)
     assert all_checkpoints(home) == [home / "00000002"]
+
+
+def linked(home: Path, mine: Path) -> None:
+    """A home whose folder of checkpoints is that of another home."""
+    home.mkdir()
+    (home / "events.jsonl").write_text("")
+    for folder in ("checkpoints", "best"):
+        (mine / folder / "00000001").mkdir(parents=True)
+        (mine / folder / "00000001" / "state.json").write_text("{}")
+        (home / folder).symlink_to(mine / folder)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "--max-rounds", "1"), ("ask",), ("model", "eval"), ("model", "export", "out"),
+        ("home", "backup", "b"), ("home", "id"), ("check",), ("doctor",), ("status",), ("peers",),
+        ("pause",), ("resume",), ("bootstrap",), ("page",), ("model", "push", "a/b"),
+    ],
+)  # fmt: skip
+def test_no_command_follows_a_link_to_a_folder_in_a_home(
+    words: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Checkpoints of another home were read, and the older ones of them deleted."""
+    home, mine = tmp_path / "home", tmp_path / "mine"
+    linked(home, mine)
+    monkeypatch.chdir(tmp_path)
+    named = ("--folder" if words[0] == "page" else "--home", str(home))
+    assert outcome([*words, *named]) == 2
+    said = capsys.readouterr().err
+    assert "holds a link, best and 1 more" in said and said.count("\n") == 1
+    assert sorted(path.name for path in mine.rglob("*")) == sorted(
+        ["best", "checkpoints", "00000001", "00000001", "state.json", "state.json"]
+    )
+    assert sorted(path.name for path in home.iterdir()) == ["best", "checkpoints", "events.jsonl"]
+
+
+def test_a_link_at_any_depth_is_found_and_what_users_put_there_may_be_one(tmp_path: Path) -> None:
+    deep = tmp_path / "checkpoints" / "00000001"
+    deep.mkdir(parents=True)
+    for name in MAY_BE_LINKS:
+        (tmp_path / name).symlink_to("/etc/hostname")
+    (tmp_path / "trackio").mkdir()
+    (tmp_path / "trackio" / "latest").symlink_to(deep)
+    assert links_in(tmp_path) == [] and links_in(tmp_path / "none") == []
+    (deep / "model.safetensors").symlink_to("/etc/hostname")
+    (tmp_path / "a\x1b[2J").symlink_to("/nowhere")
+    assert links_in(tmp_path) == ["a\x1b[2J", "checkpoints/00000001/model.safetensors"]
+    with pytest.raises(UserError, match=r"holds a link, a\?\[2J and 1 more") as raised:
+        check_links(tmp_path)
+    assert "\x1b" not in str(raised.value)
+    (tmp_path.parent / "linked_home").symlink_to(tmp_path / "trackio", target_is_directory=True)
+    assert links_in(tmp_path.parent / "linked_home") == ["latest"], "a home may be a link itself"
+
+
+def test_the_token_of_a_page_in_a_strangers_home_opens_nothing(tmp_path: Path) -> None:
+    """Whoever made the home knew it, and could see and command the node of whoever runs it."""
+    theirs = "x" * 32
+    (tmp_path / "page.token").write_text(theirs)
+    (tmp_path / "page.token").chmod(0o644)
+    ours = token_of(tmp_path)
+    assert ours != theirs and (tmp_path / "page.token").read_text().strip() == ours
+    assert (tmp_path / "page.token").stat().st_mode & 0o777 == 0o600
+    assert token_of(tmp_path) == ours, "our own stays"
+    other = tmp_path / "moved"
+    other.mkdir()
+    (other / "page.token").write_text(ours)
+    assert token_of(other) != ours, "that of another home is none of this one"
+
+
+@pytest.mark.parametrize("content", ["[]", "[" * 100_000, '{"x": 1}', "", "\0"])
+def test_a_record_of_secrets_that_makes_no_sense_knows_none(
+    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    home = tmp_path / "home"
+    home.mkdir()
+    ours = token_of(home)
+    record = tmp_path / "state" / "swarm-node" / "secrets.json"
+    assert ours not in record.read_text() and record.stat().st_mode & 0o777 == 0o600
+    assert token_of(home) == ours
+    record.write_text(content)
+    assert (fresh := token_of(home)) != ours and token_of(home) == fresh
+    record.chmod(0o666)
+    assert token_of(home) != fresh, "others could have written it"

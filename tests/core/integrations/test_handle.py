@@ -1,5 +1,6 @@
 """A node that a script runs, and the error that a wrong configuration gives."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,3 +60,25 @@ def test_a_node_that_a_script_runs_says_how_it_is_stops_and_ends_with_the_script
     )
     assert "running" in python("-c", script).stdout
     until(lambda: not in_use(tmp_path))
+
+
+@pytest.mark.slow
+def test_a_node_that_a_script_runs_goes_on_with_what_its_home_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given once by a script, a data set is the home's: by its file, which is noted outside."""
+    monkeypatch.chdir(tmp_path)
+    home, rows = tmp_path / "home", tmp_path / "sums.jsonl"
+    sums = [{"prompt": f"{a} + {a} =", "answer": str(a + a)} for a in range(20)]
+    rows.write_text("".join(f"{json.dumps(row)}\n" for row in sums))
+    options = {"home": home, "model": {"name": "rare"}, **ALONE}
+    run(max_rounds=1, dataset={"file": rows.name, "verifier": "number"}, **options).wait()
+    monkeypatch.chdir("/")
+    again = run(max_rounds=2, **options).wait()
+    measured = [event["by_task"] for event in again.events() if event["event"] == "Validated"]
+    assert [set(by_task) for by_task in measured] == [{"dataset/held_out"}]
+    told = "asks what this home asked before: dataset.file sums.jsonl, dataset.verifier number\n"
+    assert told in (home / "output.log").read_text()
+    rows.unlink()
+    with pytest.raises(UserError, match=r"sums\.jsonl, which this home was trained on, cannot be"):
+        run(max_rounds=3, **options).wait()

@@ -15,7 +15,8 @@ from swarm_node.network.process.service import NetworkService
 from swarm_node.network.transport.backends import make_gate, never_dialled
 from swarm_node.network.transport.gate import MIN_PORT
 from swarm_node.settings import BootstrapConfig, NetworkConfig, NodeConfig
-from swarm_node.settings.command_line import HOME_FILE, from_command_line, from_python
+from swarm_node.settings.command_line import from_command_line, from_python
+from swarm_node.settings.of_home import HOME_FILE
 from swarm_node.swarm.code import Invitation, encode
 
 PEER = Identity.from_seed_bytes(bytes(32)).peer_id

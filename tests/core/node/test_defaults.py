@@ -8,11 +8,11 @@ import pytest
 from swarm_node.common.errors import UserError
 from swarm_node.node.defaults import model_of, of_pretrained, resolved, suited
 from swarm_node.policy import named
-from swarm_node.settings import LimitsConfig, NodeConfig, with_sections
+from swarm_node.settings import LimitsConfig, NodeConfig
 
 
 def config(home: Path, **given: object) -> NodeConfig:
-    return with_sections(NodeConfig).model_validate({"home": home, **given})
+    return NodeConfig.model_validate({"home": home, **given})
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from swarm_node.node.guest import Guest, Traffic
 from swarm_node.node.loop import Session
 from swarm_node.node.stopping import Stop
-from swarm_node.settings.programs import PAUSE_FILE, VALIDATE_FILE, LimitsConfig, spans_of
+from swarm_node.settings.limits import PAUSE_FILE, VALIDATE_FILE, LimitsConfig, spans_of
 from swarm_node.telemetry.events import Telemetry
 
 

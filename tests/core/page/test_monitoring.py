@@ -18,9 +18,9 @@ import yaml
 from swarm_node.page.metrics import COUNTERS, exposition
 from swarm_node.page.node import SUMMED, NodeWatch
 from swarm_node.page.page import Page
-from swarm_node.page.settings import ObservedConfig, PageConfig
-from swarm_node.settings import BootstrapConfig, section_of
+from swarm_node.settings import BootstrapConfig
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.page import PageConfig
 from tests.core.page.conftest import read_all
 from tests.runs import home_with, line, round_done
 
@@ -193,7 +193,7 @@ def test_what_a_founder_composes_is_hardened_and_set_by_the_variables_of_the_pag
         assert services["bootstrap"][key] == services["node"][key] == like["bootstrap"][key], key
     words = [re.sub(r"\$\{\w+:-(\w+)\}", r"\1", word) for word in services["bootstrap"]["command"]]
     config = from_command_line(BootstrapConfig, words[1:], "bootstrap")
-    assert config.port == 31330 and section_of(config, ObservedConfig).names == (
+    assert config.port == 31330 and config.page.names == (
         "bootstrap",
         "localhost",
     )

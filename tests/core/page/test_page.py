@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from lab.studies.guests import reports
-from swarm_node.page.settings import LISTEN, ObservedConfig
 from swarm_node.settings import BootstrapConfig, NodeConfig, Section, section_of
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.page import LISTEN, ObservedConfig
 from tests.commands import ended, killed_in_the_end, page_of, read_until, started
 from tests.waiting import PATIENCE, until
 

@@ -31,7 +31,6 @@ from swarm_node.settings import (
     LearningConfig,
     ModelConfig,
     TrainingConfig,
-    with_sections,
 )
 from swarm_node.training.objectives import Mismatch
 from swarm_node.training.trainer import GrpoTrainer
@@ -178,7 +177,7 @@ def test_precision_is_read_from_the_configuration(tmp_path) -> None:
     characters().save_pretrained(tmp_path)
     config = ModelConfig(name=str(tmp_path), device="cpu")
     assert load_policy(config).precision is PLAIN
-    kind = with_sections(LearningConfig)
+    kind = LearningConfig
     assert load_policy(config, precision=precision_of(kind())).precision is PLAIN
     for precision in ("fp8", "fp8_rollout"):
         asked = kind.model_validate({"fp8": {"precision": precision}})

@@ -1,13 +1,19 @@
 """A node knows within seconds whether it can get a model from the hub."""
 
+import os
+import shlex
+import shutil
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from swarm_node import starters
 from swarm_node.common.errors import UserError
 from swarm_node.policy import named
+from tests.commands import command, python
 from tests.hub_stand_in import hub_on_loopback
 
 
@@ -91,3 +97,69 @@ def test_a_proxy_that_keeps_a_hub_away_is_named_with_its_variable(proxy, told, m
     with pytest.raises(UserError, match=told) as caught:
         named.only_here("nobody/nothing")
     assert "\n" not in str(caught.value)
+
+
+def asked_of_the_library(tmp_path, endpoint: str) -> str:
+    """What the hub's library gets, in a process that asked us first."""
+    code = (
+        "from swarm_node.policy import named\n"
+        "from huggingface_hub import hf_hub_download\n"
+        "assert named.unreachable('some/model') == ''\n"
+        "print(open(hf_hub_download('some/model', 'config.json')).read())\n"
+    )
+    variables = {**os.environ, "HF_ENDPOINT": endpoint, "HF_HOME": str(tmp_path)}
+    done = python("-P", "-c", code, env=variables)
+    return done.stdout.strip() or done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("proxy", ["http://127.0.0.1:1", "socks5://127.0.0.1:1"])
+def test_the_hubs_own_library_asks_a_hub_on_this_machine_without_a_proxy(
+    proxy, monkeypatch, tmp_path
+):
+    """It went to the proxy, or raised an ImportError for a SOCKS one."""
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, proxy)
+    with hub_on_loopback() as hub:
+        hub.files["some/model"] = {"config.json": b"{7}"}
+        assert asked_of_the_library(tmp_path, hub.address) == "{7}"
+
+
+@pytest.mark.slow
+def test_the_hubs_own_library_goes_through_the_proxy_that_a_variable_names(monkeypatch, tmp_path):
+    for name in ("no_proxy", "NO_PROXY", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with hub_on_loopback() as hub:  # it takes what a client says to a proxy
+        hub.files["some/model"] = {"config.json": b"{8}"}
+        monkeypatch.setenv("HTTP_PROXY", hub.address)
+        assert asked_of_the_library(tmp_path, "http://hub.example") == "{8}"
+
+
+READ_ONLY = "mount --bind {0} {0} && mount -o remount,ro,bind {0} && ! touch {0}/x && exec {1}"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    shutil.which("unshare") is None or os.getuid() != 0, reason="needs a mount of its own"
+)
+def test_a_model_of_the_hub_is_loaded_from_a_cache_that_is_mounted_read_only(tmp_path):
+    starter, cache = starters.folder("rare"), tmp_path / "cache"
+    cache.mkdir()
+    with hub_on_loopback() as hub:
+        hub.files["some/model"] = {file.name: file.read_bytes() for file in starter.iterdir()}
+        variables = {**os.environ, "HF_ENDPOINT": hub.address, "HF_HOME": str(cache)}
+        variables |= {"SWARM_NODE_HOME": str(tmp_path / "home"), "no_proxy": "*"}
+        words = command("check", "--model.name", "some/model", "--environment.tasks", "gcd/easy")
+        first = subprocess.run(words, env=variables, capture_output=True, text=True, check=False)
+        assert first.returncode == 0, first.stderr
+        hub.asked.clear()
+        script = READ_ONLY.format(shlex.quote(str(cache)), shlex.join(words))
+        second = subprocess.run(
+            ["unshare", "-m", "sh", "-c", script],
+            env=variables, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert second.returncode == 0, second.stderr
+        assert "some/model" in second.stdout and "Traceback" not in second.stderr
+        assert "model.safetensors" not in {file for _, file in hub.asked}, "it was there"

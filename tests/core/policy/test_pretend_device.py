@@ -30,7 +30,7 @@ def test_tensors_of_host_and_device_that_are_mixed_raise(found) -> None:
     assert "cpu" in found.pop("mixed")["failed"]
     assert {name: each for name, each in found.items() if "failed" in each} == {} and len(
         found
-    ) == 11
+    ) == 12
 
 
 @pytest.mark.slow
@@ -46,6 +46,12 @@ def test_generation_waits_once_for_a_block(found) -> None:
         blocks, at_the_end = 3, 3  # blocks of 1, 16 and 1 tokens; then texts, log-probs and lengths
         assert result == GROUPS
         assert waits == {"on_host": blocks + at_the_end}, name
+
+
+@pytest.mark.slow
+def test_steps_are_recorded_in_the_first_rounds_alone(found) -> None:
+    after_two, after_twenty = found["recordings"]["result"]
+    assert 1 <= after_two == after_twenty
 
 
 @pytest.mark.slow

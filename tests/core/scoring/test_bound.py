@@ -1,15 +1,18 @@
 """What a paid completion may say, wherever texts are scored: see `swarm_node/scoring/bound.py`."""
 
+import hashlib
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from lab.fuzzing import beside
+from swarm_node.environments.dataset.source import FileItem, Judge
 from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, score_with
 from swarm_node.environments.reasoning_gym.scorers.spellings import LONGEST, spellings
 from swarm_node.scoring import bound
-from swarm_node.scoring.bound import Bounded
+from swarm_node.scoring.bound import RULES, Bounded
 from swarm_node.scoring.client import ScoringClient
 
 SECURITY = Path(__file__).parents[3] / "SECURITY.md"
@@ -171,3 +174,22 @@ def test_a_scoring_process_keeps_the_bound_unless_it_is_told_to_leave_it(tmp_pat
         with ScoringClient(f"{file}:Lax", "1", 20.0, 512) as client:
             client.bounded = bounded
             assert client.ask([("numbers", "any", 0, 0, texts)]) == [scores]
+
+
+# Of which completions are paid: the SHA-256 of the outcomes, by the rules that give them
+PAID = {3: "87cc3b82b5c8be24"}
+
+
+def test_the_rules_are_raised_when_other_completions_are_paid() -> None:
+    """Versions of data sets and task sets name the rules: peers of others are told apart."""
+    outcomes = []
+    for name, prompt, reference, answer in beside.VERIFIED:
+        if name == "math":  # of an extra
+            continue
+        judge = Judge({"name": name, "tolerance": 0.0})
+        item = Bounded(FileItem(prompt, reference, judge))
+        texts = [answer, f" {answer}. ", f"**{answer}**", f"({answer})", f"The answer is {answer}."]
+        texts += [f"so x = {answer}", f"{answer} or so", *beside.reported(answer), *beside.MORE]
+        outcomes += [f"{name} {text!r} {item.score(text):.3f}" for text in texts]
+    digest = hashlib.sha256("\n".join(outcomes).encode()).hexdigest()
+    assert {RULES: digest[:16]} == PAID, "raise RULES, and write the new digest here"

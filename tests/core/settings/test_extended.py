@@ -1,5 +1,5 @@
-"""Sections of options that packages register: where they appear, and what another process makes of
-them.
+"""Sections of options that other packages bring: where they appear, and what another process makes
+of them.
 """
 
 import pickle
@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import pytest
 
+import swarm_node
 from protocol.messages import PeerId
-from swarm_node import settings
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.node.generator import GENERATOR, Order, settings_for
@@ -20,10 +20,10 @@ from swarm_node.settings import (
     LearningConfig,
     NodeConfig,
     section_of,
-    sections_of,
-    with_sections,
 )
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.options import options
+from swarm_node.settings.plugged import plugged_sections
 from swarm_node.settings.sections import Section
 from tests.commands import resolve
 
@@ -44,7 +44,7 @@ Register = Callable[..., None]
 
 @pytest.fixture
 def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Register]:
-    """Registers sections in place of those that installed packages register."""
+    """Registers sections as if an installed package did."""
     registered, load = plugins.registered, plugins.load
 
     def register(**sections: type[Section]) -> None:
@@ -56,10 +56,10 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Register]:
             "load",
             lambda kind, name: sections[name] if kind == "settings" else load(kind, name),
         )
-        settings._extended.cache_clear()
+        options.cache_clear()
 
     yield register
-    settings._extended.cache_clear()
+    options.cache_clear()
 
 
 def test_a_section_is_set_by_file_variable_and_flag_where_it_serves(
@@ -76,18 +76,18 @@ def test_a_section_is_set_by_file_variable_and_flag_where_it_serves(
         == 4
     )
     found = from_command_line(CheckConfig, [str(file), "--bakery.loaves", "5"], "swarm-node check")
-    assert isinstance(found, CheckConfig) and sections_of(found) == {
+    assert isinstance(found, CheckConfig) and found.model_extra == {
         "bakery": BakeryConfig(loaves=5)
     }
     with pytest.raises(UserError, match="unknown key 'bakery"):
         resolve(AskConfig, file, {})
 
 
-def test_the_section_of_an_extension_that_is_absent_is_an_unknown_key_in_one_line(
+def test_the_section_of_a_package_that_is_absent_is_an_unknown_key_in_one_line(
     tmp_path: Path, register: Register
 ) -> None:
     register()
-    assert with_sections(NodeConfig) is NodeConfig
+    assert plugged_sections(NodeConfig) == {}
     file = tmp_path / "node.toml"
     file.write_text("[bakery]\nloaves = 3\n")
     with pytest.raises(UserError) as caught:
@@ -116,18 +116,11 @@ def test_an_option_that_moved_is_answered_with_its_new_name(
     assert str(caught.value) == f"swarm-node run has no option {old}; did you mean {new}?"
 
 
-def test_an_extended_configuration_is_one_of_the_core_and_passes_to_other_processes(
-    register: Register,
-) -> None:
+def test_a_configuration_with_such_a_section_passes_to_other_processes(register: Register) -> None:
     register(bakery=BakeryConfig)
-    kind = with_sections(NodeConfig)
-    assert (
-        kind is with_sections(kind)
-        and kind.__name__ == "NodeConfig"
-        and "bakery" not in NodeConfig.model_fields
-    )
-    assert issubclass(kind, NodeConfig) and issubclass(with_sections(CheckConfig), NodeConfig)
-    config = kind.model_validate({"bakery": {"loaves": 6}, "seed": 3})
+    assert "bakery" not in NodeConfig.model_fields
+    config = NodeConfig.model_validate({"bakery": {"loaves": 6}, "seed": 3})
+    assert type(config) is NodeConfig and config.model_fields_set == {"bakery", "seed"}
     assert pickle.loads(pickle.dumps(config)) == config
     told = GENERATOR.down.decode(
         GENERATOR.down.encode(Order(settings_for(config), PeerId("peer"), 0, []))[4:]
@@ -139,8 +132,27 @@ def test_an_extended_configuration_is_one_of_the_core_and_passes_to_other_proces
     )
 
 
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"bakery": {"loaves": "x"}}, "bakery.loaves: must be a valid integer"),
+        ({"bakery": {"loafs": 1}}, "bakery has no option 'loafs'; did you mean 'loaves'?"),
+        ({"bakery": 3}, "bakery: must be a section, with keys of its own, not 3"),
+        ({"bakary": {}}, "NodeConfig has no option 'bakary'; did you mean 'bakery'?"),
+        ({"bakary": {}, "seed": "x"}, "not 'x'; NodeConfig has no option 'bakary'"),
+    ],
+)
+def test_a_mistake_in_such_a_section_is_told_as_in_every_other(
+    register: Register, given: dict[str, object], line: str
+) -> None:
+    register(bakery=BakeryConfig)
+    with pytest.raises(UserError) as caught:
+        swarm_node.NodeConfig(**given)  # type: ignore[arg-type]
+    assert line in str(caught.value)
+
+
 def test_a_configuration_without_the_section_has_its_defaults(register: Register) -> None:
     register()
     assert (
-        section_of(NodeConfig(), BakeryConfig) == BakeryConfig() and sections_of(NodeConfig()) == {}
+        section_of(NodeConfig(), BakeryConfig) == BakeryConfig() and NodeConfig().model_extra == {}
     )

@@ -5,7 +5,8 @@ from pydantic import Field, create_model
 
 from swarm_node.common.errors import UserError
 from swarm_node.settings import BootstrapConfig, NodeConfig
-from swarm_node.settings.command_line import from_command_line, parse
+from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.flags import parse
 
 
 def values(words: str, kind=NodeConfig, first: str = "CONFIG.toml"):

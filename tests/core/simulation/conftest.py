@@ -9,8 +9,8 @@ from rich.console import Console
 
 from swarm_node.common.errors import UserError
 from swarm_node.settings import RoundConfig
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.main import simulate
-from swarm_node.simulation.settings import SimulationConfig
 
 SCRIPT = Path(__file__).with_name("fake_worker.py")
 

@@ -14,9 +14,9 @@ from random import Random
 from protocol.messages import PeerId, Round
 from swarm_node.common.errors import UserError
 from swarm_node.rollouts.groups import RoundReport, StepReport
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import node_config
 from swarm_node.simulation.engines.engine import Run
-from swarm_node.simulation.settings import SimulationConfig
 from swarm_node.simulation.worker import serve
 
 

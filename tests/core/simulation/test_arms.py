@@ -7,6 +7,7 @@ from swarm_node.environments.registry import tasks_of
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.options import describe
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import (
     Arm,
     all_cells,
@@ -18,7 +19,6 @@ from swarm_node.simulation.arms import (
     parse_arms,
     words_of,
 )
-from swarm_node.simulation.settings import SimulationConfig
 from tests.commands import resolve
 
 

@@ -14,12 +14,12 @@ from swarm_node.environments.registry import right_answer
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.episodes import replayed
 from swarm_node.settings import GenerationConfig, LearningConfig, RoundConfig
+from swarm_node.settings.simulation import AttackConfig
 from swarm_node.simulation.arms import Arm, Cell, Record
 from swarm_node.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
 from swarm_node.simulation.attacks.payloads import FORGERIES, PAYLOADS, payload_of, wrong
 from swarm_node.simulation.cell import run_cell
 from swarm_node.simulation.report import build_report
-from swarm_node.simulation.settings import AttackConfig
 from tests.models import IDENTITIES, Digits, join, make_node, question
 
 EVE = IDENTITIES[8]

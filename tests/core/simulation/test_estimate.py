@@ -7,6 +7,7 @@ import pytest
 
 from swarm_node.common.errors import UserError
 from swarm_node.settings import GenerationConfig, ModelConfig, RoundConfig
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import all_cells
 from swarm_node.simulation.estimate import (
     estimated,
@@ -14,7 +15,6 @@ from swarm_node.simulation.estimate import (
     parameters,
     processor_seconds,
 )
-from swarm_node.simulation.settings import SimulationConfig
 
 
 def pretended(folder: Path, *shapes: list[int]) -> str:

@@ -1,9 +1,9 @@
 import pytest
 
+from swarm_node.settings.simulation import FaultsConfig
 from swarm_node.simulation.arms import Arm, Cell
 from swarm_node.simulation.cell import run_cell
 from swarm_node.simulation.faults import Schedule
-from swarm_node.simulation.settings import FaultsConfig
 
 
 def schedule(nodes=3, rounds=10, **faults):

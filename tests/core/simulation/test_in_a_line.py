@@ -4,8 +4,8 @@ import pytest
 
 import swarm_node
 from swarm_node.common.errors import UserError
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.folder import ReportFolder
-from swarm_node.simulation.settings import SimulationConfig
 
 
 def test_a_wrong_option_of_a_script_is_one_line() -> None:

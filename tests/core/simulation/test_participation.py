@@ -10,8 +10,8 @@ import torch
 from protocol.messages import Round
 from swarm_node.rollouts.groups import Generated
 from swarm_node.settings import AsynchronousConfig, ModelConfig, RoundConfig
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.participation import APART, DynamicSampling, LaggedNode
-from swarm_node.simulation.settings import SimulationConfig
 from tests.models import make_node, text_group, weights_of
 
 

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from swarm_node.settings import ModelConfig
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.engines.population import LivePopulation
 from swarm_node.simulation.main import simulate
-from swarm_node.simulation.settings import SimulationConfig
 
 CONFIG = Path(__file__).parents[3] / "configs" / "simulate.toml"
 SMALL = (

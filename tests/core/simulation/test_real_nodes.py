@@ -10,8 +10,8 @@ from rich.console import Console
 
 from swarm_node.common.errors import UserError
 from swarm_node.settings import GenerationConfig, ModelConfig, RoundConfig
+from swarm_node.settings.simulation import FaultsConfig, SimulationConfig
 from swarm_node.simulation.main import simulate
-from swarm_node.simulation.settings import FaultsConfig, SimulationConfig
 from tests.waiting import until
 
 SMALL = {

@@ -4,11 +4,11 @@ from dataclasses import replace
 import pytest
 
 from swarm_node.rollouts.groups import combined
+from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import Arm, Cell, Record
 from swarm_node.simulation.cell import summary
 from swarm_node.simulation.plot import subline
 from swarm_node.simulation.report import build_report, ci95, t_975
-from swarm_node.simulation.settings import SimulationConfig
 from swarm_node.simulation.tables import per_seed, result
 from tests.core.telemetry.test_metrics import report as different
 

@@ -8,13 +8,13 @@ from PIL import Image
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import plain
 from swarm_node.settings import ModelConfig
+from swarm_node.settings.simulation import FaultsConfig
 from swarm_node.simulation import cell_pool
 from swarm_node.simulation.arms import Record, all_cells, cell_config
 from swarm_node.simulation.cell import summary
 from swarm_node.simulation.folder import ReportFolder
 from swarm_node.simulation.main import simulate
 from swarm_node.simulation.plot_command import command
-from swarm_node.simulation.settings import FaultsConfig
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import python
 

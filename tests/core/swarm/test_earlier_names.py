@@ -19,7 +19,7 @@ from swarm_node.network.process.keeper import (
 from swarm_node.settings import BootstrapConfig, section_of
 from swarm_node.settings import NodeConfig as Core
 from swarm_node.settings.command_line import from_command_line, from_python
-from swarm_node.swarm.settings import JoiningConfig
+from swarm_node.settings.manifest import JoiningConfig
 from tests.cards import CHAIN, NETWORK, SWARM, TODAY
 
 CODE = "swarm:AZ"

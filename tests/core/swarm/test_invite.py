@@ -15,9 +15,9 @@ from swarm_node.commands.run import RUN
 from swarm_node.commands.status import ask
 from swarm_node.common.errors import UserError
 from swarm_node.environments.dataset.environment import read
-from swarm_node.environments.dataset.settings import DatasetConfig
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.questions import DatasetConfig
 from swarm_node.swarm.code import Asked, Invitation, encode
 from swarm_node.swarm.inviting import chosen
 from tests.commands import ended, killed_in_the_end, started

@@ -22,10 +22,10 @@ from swarm_node.network.process.service import free_port
 from swarm_node.network.transport.backends import make_backend
 from swarm_node.settings import BootstrapConfig, NetworkConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.settings.manifest import ManifestSource
 from swarm_node.swarm.code import Invitation
 from swarm_node.swarm.code import encode as coded
 from swarm_node.swarm.joining import MAX_DOWNLOAD, follow_card
-from swarm_node.swarm.settings import Source
 from tests.cards import CHAIN, DOOR, HOSTILE, KEYS, NETWORK, OLD, SWARM, TODAY, chain
 from tests.commands import ended, killed_in_the_end, started
 from tests.waiting import until
@@ -89,7 +89,7 @@ def test_the_first_card_is_trusted_aloud_and_kept_and_the_next_start_needs_no_fl
     home, file = tmp_path / "home", file_of(tmp_path, CHAIN[:2])
     looked = Tried(home, "--manifest", file, keep=False)
     # Hidden, as a code may let others in
-    assert (str(Source("a.card")), str(Source("swarm:AZ"))) == ("a.card", "***")
+    assert (str(ManifestSource("a.card")), str(ManifestSource("swarm:AZ"))) == ("a.card", "***")
     assert looked.config.swarm == SWARM and not home.exists()
     first = Tried(home, "--manifest", file, "--peers", f"{DOOR[:-52]}{KEYS[5].peer_id}")
     assert (

@@ -12,6 +12,7 @@ import pytest
 from lab.fuzzing.folders import HOLES
 from lab.fuzzing.homes import readers
 from lab.fuzzing.stranger import MARK, documents, payloads, places
+from tests import preloaded
 from tests.waiting import PATIENCE
 
 
@@ -19,7 +20,7 @@ def corpus(*options: str) -> tuple[int, dict[str, int]]:
     """Runs the corpus in a process of its own, as an audit hook stays as long as its
     interpreter.
     """
-    line = [sys.executable, "-m", "lab.fuzzing.folders", "--json", *options]
+    line = [*preloaded.python(), "-m", "lab.fuzzing.folders", "--json", *options]
     done = subprocess.run(line, capture_output=True, text=True, timeout=10 * PATIENCE, check=False)
     assert done.stdout.strip(), done.stderr
     found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])

@@ -2,17 +2,17 @@
 
 import json
 import subprocess
-import sys
 
 import pytest
 
 from lab.fuzzing.models import HOLES, MARK, VALUES, folders
+from tests import preloaded
 from tests.waiting import PATIENCE
 
 
 def corpus(*options: str) -> tuple[int, dict[str, int]]:
     """Runs the corpus in a process of its own, which forks one for each folder."""
-    line = [sys.executable, "-m", "lab.fuzzing.models", "--json", *options]
+    line = [*preloaded.python(), "-m", "lab.fuzzing.models", "--json", *options]
     done = subprocess.run(line, capture_output=True, text=True, timeout=10 * PATIENCE, check=False)
     assert done.stdout.strip(), done.stderr
     found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])

@@ -1,12 +1,11 @@
 """The section `vllm`: generation by a vLLM server."""
 
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import field_validator
 from pydantic_core import PydanticCustomError
 
-from swarm_node.settings import LearningConfig
 from swarm_node.settings.secret import AUTO, UNSHOWN, SecretUrl
 from swarm_node.settings.sections import Grants, Program, Section, Text
 
@@ -15,8 +14,6 @@ SECRET_FLAGS = {"key", "token", "password", "secret"}  # last words of flags of 
 
 class VllmConfig(Section):
     """Generate with a vLLM server instead of in this process."""
-
-    serves: ClassVar[tuple[type[Section], ...]] = (LearningConfig,)
 
     url: SecretUrl = SecretUrl("")
     """auto: start a vLLM server for this node, watch it, and stop it in the end. Or the address of

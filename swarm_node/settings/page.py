@@ -3,10 +3,9 @@ page`.
 """
 
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from swarm_node.common.errors import UserError
-from swarm_node.settings import WithObservers
 from swarm_node.settings.sections import Alias, Alone, Grants, Listening, Section, Text
 
 LISTEN = "127.0.0.1:8420"
@@ -16,8 +15,6 @@ class ObservedConfig(Section):
     """A dashboard that shows this run in a browser. It is a process of its own. A bootstrap node's
     dashboard has the public view.
     """
-
-    serves: ClassVar[tuple[type[Section], ...]] = (WithObservers,)
 
     listen: Annotated[Listening, Alone(LISTEN), Alias("--page")] = ""
     """HOST:PORT to listen on. --page without a value takes 127.0.0.1:8420. Empty: no dashboard."""

@@ -5,8 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from swarm_node.settings.programs import DefenceConfig, LearningConfig
+from swarm_node.settings.programs import LearningConfig
 from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section, Share, WithCommas
+from swarm_node.settings.training import DefenceConfig
 
 
 class FaultsConfig(Section):

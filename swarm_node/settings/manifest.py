@@ -1,15 +1,14 @@
-"""The section `manifest` of a node. Code calls a manifest by its name on the wire, a card."""
+"""The section `manifest`. Code calls a manifest by its name on the wire, a card."""
 
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from swarm_node.settings import BootstrapConfig, NodeConfig
 from swarm_node.settings.secret import Secret
 from swarm_node.settings.sections import Alias, Earlier, Section, Text
 
 
-class Source(Secret):
+class ManifestSource(Secret):
     """Where the manifest comes from. A code prints as `***`, since it may let others into a private
     swarm.
     """
@@ -22,9 +21,10 @@ class Source(Secret):
 class JoiningConfig(Section):
     """The signed manifest of a swarm: its tasks, limits and addresses. The home folder keeps it."""
 
-    serves: ClassVar[tuple[type[Section], ...]] = (NodeConfig, BootstrapConfig)
     earlier: ClassVar[tuple[str, ...]] = ("card",)
-    source: Annotated[Source, Alias("--manifest"), Earlier("--card", "--card.source")] = Source("")
+    source: Annotated[ManifestSource, Alias("--manifest"), Earlier("--card", "--card.source")] = (
+        ManifestSource("")
+    )
     """Where the manifest comes from: a file, an https:// address, or a code that swarm-node invite
     printed. Empty: the manifest that the home folder keeps, if there is one.
     """

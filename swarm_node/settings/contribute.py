@@ -5,8 +5,15 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from swarm_node.settings import EnvironmentConfig, NetworkConfig, WithQuestions
 from swarm_node.settings.model import Stops
+from swarm_node.settings.network import NetworkConfig
+from swarm_node.settings.programs import WithQuestions
+from swarm_node.settings.questions import (
+    DatasetConfig,
+    EnvironmentConfig,
+    TasksetConfig,
+    TemporalClueConfig,
+)
 from swarm_node.settings.secret import SecretUrl
 from swarm_node.settings.sections import Count, Grants, Positive, SwarmName, json_object
 
@@ -70,3 +77,6 @@ class ContributeConfig(WithQuestions):
     """Name of the swarm."""
     environment: EnvironmentConfig = EnvironmentConfig()
     network: NetworkConfig = NetworkConfig()
+    dataset: DatasetConfig = DatasetConfig()
+    taskset: TasksetConfig = TasksetConfig()
+    temporal_clue: TemporalClueConfig = TemporalClueConfig()

@@ -1,0 +1,79 @@
+"""Sections of options that other packages bring: a plug-in's own options.
+
+A package registers the class of its section in the group of entry points `swarm_node.settings`,
+under the name of its table in TOML. The class says by `serves` which configurations it belongs to.
+Its options are then set as all others are: by file, variable and flag. `section_of` finds them.
+
+Sections that come with swarm-node are plain fields of the configurations, and not found this way.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from swarm_node.common import plugins
+from swarm_node.settings.sections import Section
+
+KIND = "settings"
+C = TypeVar("C", bound=BaseModel)
+S = TypeVar("S", bound=Section)
+
+
+def plugged_sections(kind: type[BaseModel]) -> Mapping[str, type[Section]]:
+    """The sections that other packages bring for this configuration, by name. None takes the name
+    of an option that is there without it.
+    """
+    if not getattr(kind, "takes_plugged_sections", False):
+        return {}  # without a look at what is installed, which takes a tenth of a second
+    found: dict[str, type[Section]] = {}
+    for name in plugins.registered(KIND):
+        if name in kind.model_fields:
+            continue
+        section = plugins.load(KIND, name)
+        if issubclass(kind, section.serves):
+            found[name] = section
+    return found
+
+
+def empty_sections(kind: type[BaseModel]) -> dict[str, dict[str, Any]]:
+    """These sections, as values that a configuration of this kind is made of: with defaults."""
+    return {name: {} for name in plugged_sections(kind)}
+
+
+def section_of(config: BaseModel, kind: type[S]) -> S:
+    """The section of this class in a configuration; its defaults where the configuration has
+    none.
+    """
+    for _, value in config:
+        if isinstance(value, kind):
+            return value
+    return kind()
+
+
+def part_of(config: BaseModel, kind: type[BaseModel]) -> dict[str, Any]:
+    """What a configuration has of all that one of this kind has: sections and options, by name."""
+    wanted = {*kind.model_fields, *plugged_sections(kind)}
+    return {name: value for name, value in config if name in wanted}
+
+
+def asked_for(config: BaseModel, group: str) -> list[str]:
+    """The names registered in this group whose section, of the same name, has an option that the
+    user set.
+    """
+    sections = {name: value for name, value in config if isinstance(value, Section)}
+    return [
+        name
+        for name in plugins.registered(group)
+        if name in sections and sections[name] != type(sections[name])()
+    ]
+
+
+def adjusted(config: C, say: Callable[[str], None], keep: bool = False) -> C:
+    """The configuration as what is registered adjusts it before anything runs; each change is said
+    in a line. `keep`: it may write into the home. UserError where the configuration contradicts
+    what it names, such as a card.
+    """
+    for name in plugins.registered("adjustments"):
+        config = plugins.load("adjustments", name)(config, say, keep)
+    return config
