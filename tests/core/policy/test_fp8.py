@@ -188,8 +188,8 @@ def test_precision_is_read_from_the_configuration(tmp_path) -> None:
         kernels.choose(torch.device("meta"))
     with pytest.raises(UserError, match="quantization"):
         use_fp8(
-            None,
             asked.model_copy(update={"model": ModelConfig(quantization="nf4")}),
+            None,
             torch.device("cpu"),
         )
 
