@@ -14,7 +14,7 @@ from swarm_node.settings.configuration import Configuration
 from swarm_node.settings.limits import LimitsConfig
 from swarm_node.settings.manifest import JoiningConfig
 from swarm_node.settings.model import Fp8Config, GenerationConfig, ModelConfig
-from swarm_node.settings.network import NetworkConfig
+from swarm_node.settings.network import BACKENDS, NetworkConfig
 from swarm_node.settings.page import ObservedConfig
 from swarm_node.settings.questions import (
     AnswerForm,
@@ -177,7 +177,9 @@ class BootstrapConfig(WithObservers):
     """
     mdns: Annotated[bool, _as_in_run("mdns")] = True
     """Let nodes on the same local network find this one."""
-    backend: Annotated[str, PlugIn("backends"), _as_in_run("backend")] = "hivemind"
+    backend: Annotated[str, PlugIn("backends", besides=BACKENDS), _as_in_run("backend")] = (
+        "hivemind"
+    )
     """Library that carries the messages."""
     swarm: SwarmName = "public"
     """Name of the swarm."""

@@ -289,7 +289,10 @@ CALLED = {
     "contribute/answer.py": "a model's API",
     "contribute/api.py": "a model's API",
     "generation/vllm/generator.py": "one of vLLM",
+    "hub/card.py": "to upload",
+    "hub/push.py": "to upload",
     "network/trial.py": "a swarm's manifest",
+    "policy/memory_plan.py": "the shape of a model",
     "policy/named.py": "the Hub, if `model.name` is a name on it",
 }
 

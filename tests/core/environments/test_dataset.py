@@ -20,9 +20,9 @@ from swarm_node.environments.dataset.compile import compiled
 from swarm_node.environments.dataset.environment import KIND, Facts
 from swarm_node.environments.dataset.environment import read as read_elsewhere
 from swarm_node.environments.dataset.questions import filled, text_of
-from swarm_node.environments.dataset.source import place
 from swarm_node.environments.kinds import held_out
 from swarm_node.environments.registry import build_environment, leaving, tasks_of, with_environment
+from swarm_node.environments.split import place
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings import LearningConfig, NodeConfig
 from swarm_node.settings.questions import DatasetConfig
