@@ -19,6 +19,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from swarm_node.common.batched import paired
 from swarm_node.common.errors import Diverged, UserError
 from swarm_node.generation.block import (
     BLOCK,
@@ -39,7 +40,7 @@ from swarm_node.policy.device import OutOfMemory, attempt, on_host, probed, to_d
 from swarm_node.policy.hardware import exact_device
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder, shares
 from swarm_node.policy.policy import COARSE, Policy, agreement
-from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens, Turns
+from swarm_node.rollouts.groups import Completions, Sample, Skipped, Tokens, Turns
 from swarm_node.settings import GenerationConfig
 
 # Tokens of a completion up to which adapters are not merged, on a CPU with plenty of memory. What
@@ -137,7 +138,7 @@ class BatchGenerator:
 
     def generate(
         self, prompts: Sequence[str], group_size: int, stream: str
-    ) -> list[GeneratedGroup | Skipped]:
+    ) -> list[Completions | Skipped]:
         """See interfaces.Generator. A prompt longer than the context allows is skipped."""
         # The decoder and its weights are freed with the copy, unless the next round goes on with it
         writing = copy(self)
@@ -169,21 +170,21 @@ class BatchGenerator:
 
     def _behind(
         self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str
-    ) -> list[GeneratedGroup | Skipped]:
+    ) -> list[Completions | Skipped]:
         encoded = [
             self._policy.encode_prompt(each) if isinstance(each, str) else list(each)
             for each in contexts
         ]
         room = self._policy.context_length - self._config.max_completion_length
         fits = [i for i, ids in enumerate(encoded) if 0 < len(ids) <= room]
-        found: dict[int, GeneratedGroup | Skipped] = {}
+        found: dict[int, Completions | Skipped] = {}
         done, most = 0, len(fits) if self._policy.base is None else PROMPTS
         while done < len(fits):
             rest = [encoded[i] for i in fits[done : done + most]]
             some = rest[: max(1, self._pace.admits(fmean(map(len, rest))) // group_size)]
             sampled = self._sample(some, group_size, stream, done * group_size)
             self._pace.saw([len(one.ids) for group in sampled for one in group])
-            for i, group in zip(fits[done : done + len(some)], sampled, strict=True):
+            for i, group in paired(fits[done : done + len(some)], sampled):
                 found[i] = (
                     self._finished(encoded[i], group) if group else Skipped("out of device memory")
                 )
@@ -216,13 +217,17 @@ class BatchGenerator:
         later = self._sample(prompts[half:], group_size, stream, first + half * group_size)
         return self._sample(prompts[:half], group_size, stream, first) + later
 
-    def _finished(self, prompt: list[int], group: list[Sampled]) -> GeneratedGroup | Skipped:
-        completions = self._stops.completions([sampled.ids for sampled in group])
-        if isinstance(completions, Skipped):
-            return completions
+    def _finished(self, prompt: list[int], group: list[Sampled]) -> Completions | Skipped:
+        episodes = self._stops.completions([sampled.ids for sampled in group])
+        if isinstance(episodes, Skipped):
+            return episodes
         version = self._policy.version
-        tokens = (Tokens(tuple(s.ids), tuple(s.log_probs), (version,) * len(s.ids)) for s in group)
-        return GeneratedGroup(completions, tuple(tokens), tuple(prompt))
+        samples = []
+        for episode, sampled in paired(episodes, group):
+            versions = (version,) * len(sampled.ids)
+            tokens = Tokens(tuple(sampled.ids), tuple(sampled.log_probs), versions)
+            samples.append(Sample(episode, tokens=tokens))
+        return Completions(tuple(prompt), tuple(samples))
 
     def _decode(
         self, prompts: list[list[int]], group_size: int, stream: str, first: int

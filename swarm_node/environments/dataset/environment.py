@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from protocol.messages import PeerId, Question, Round
+from swarm_node.common.batched import paired
 from swarm_node.common.errors import UserError, printable
 from swarm_node.environments.dataset import elsewhere
 from swarm_node.environments.dataset.hub import HUB, variables
@@ -215,7 +216,7 @@ class DatasetEnvironment(SplitEnvironment):
             rewards
             if isinstance(rewards, Skipped) or not self._weight
             else tuple(map(self._weighed, rewards, texts))
-            for rewards, (_, texts) in zip(super().score(completions), completions, strict=True)
+            for rewards, (_, texts) in paired(super().score(completions), completions)
         ]
 
     def _weighed(self, reward: float, text: str) -> float:

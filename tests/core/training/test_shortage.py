@@ -19,6 +19,7 @@ from swarm_node.settings import GenerationConfig, ModelConfig, NodeConfig, Train
 from swarm_node.telemetry.events import CheckpointSaved, Event, Telemetry, Warned
 from swarm_node.training import checkpoint
 from swarm_node.training.trainer import GrpoTrainer
+from tests.groups import episodes_of
 from tests.models import (
     LESSON,
     MANY_EOS,
@@ -158,7 +159,9 @@ def test_generating_halves_what_is_too_much_together_and_skips_what_is_too_much_
 
     policy.model.get_input_embeddings().register_forward_pre_hook(limit)
     parts = generator.generate(prompts, 2, "s")
-    assert [group.completions for group in parts[:3]] == [group.completions for group in whole[:3]]
+    assert [episodes_of(group) for group in parts[:3]] == [
+        episodes_of(group) for group in whole[:3]
+    ]
     assert parts[3] == Skipped("out of device memory")
     # In reading prompts and in drawing tokens
     assert {(4, True), (4, False), (1, True)} <= {*refused}
