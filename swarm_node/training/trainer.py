@@ -35,6 +35,7 @@ from swarm_node.policy.recompute import blocks_of
 from swarm_node.rollouts.groups import Group, Skipped, StepReport
 from swarm_node.settings import MICRO_BATCH, GenerationConfig, TrainingConfig
 from swarm_node.training.objectives import (
+    WITHOUT_PROXIMAL,
     Advantages,
     Bounds,
     Objective,
@@ -119,6 +120,11 @@ class GrpoTrainer:
         # Longer groups are cut
         self._token_budget = config.token_budget or max(usual, MICRO_BATCH["group"])
         self._filled = MICRO_BATCH["adapters"] if policy.frugal else config.token_budget or usual
+
+    @property
+    def rows(self) -> str:
+        """See interfaces.Trainer."""
+        return self.packing.value if self.packing else "padded"
 
     def update(self, groups: Sequence[Group]) -> StepReport:
         """See interfaces.Trainer. Uninformative groups cost nothing, and without any no step is
@@ -364,7 +370,7 @@ class GrpoTrainer:
         steps moves it.
         """
         recorded = all(row.behaviour is not None for row in group.rows)
-        if recorded and self._config.objective == "clipped":
+        if recorded and self._objective in WITHOUT_PROXIMAL:
             return group
         rows = [
             replace(row, behaviour=row.behaviour or log_probs, proximal=log_probs)

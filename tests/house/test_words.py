@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from swarm_node.commands.table import COMMANDS, GROUPS, load
-from swarm_node.settings import with_sections
-from swarm_node.settings.command_line import all_kinds
+from swarm_node.settings.command_line import KINDS
 from swarm_node.settings.options import describe
 from tests.house.messages import messages
 
@@ -64,10 +63,9 @@ BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 def options() -> Iterator[tuple[str, str]]:
     """Every text of an option, and what a configuration is for; by where it stands."""
     kinds = {command: load(entry).options for command, entry in COMMANDS.items()}
-    for name, kind in [*kinds.items(), *((each.__name__, each) for each in all_kinds())]:
-        whole = with_sections(kind)
-        yield f"{name}: its own text", " ".join((whole.__doc__ or "").split())
-        yield from ((f"{name}: {key}", text) for key, text in describe(whole).items())
+    for name, kind in [*kinds.items(), *((each.__name__, each) for each in KINDS)]:
+        yield f"{name}: its own text", " ".join((kind.__doc__ or "").split())
+        yield from ((f"{name}: {key}", text) for key, text in describe(kind).items())
 
 
 def pages() -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.network.backend import Caller
 from swarm_node.network.process.keeper import CARDS_FILE, keep_cards, load_cards
 from swarm_node.network.process.service import free_port
-from swarm_node.network.transport.backends import make_backend
+from swarm_node.network.transport.libraries import make_backend
 from swarm_node.settings import BootstrapConfig, NetworkConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.manifest import ManifestSource
