@@ -129,7 +129,7 @@ class Start:
     def _remedy(self, key: str, trouble: Trouble) -> str:
         option = self.option(key)
         if trouble.gone:
-            return f"say where it is now by {option.flags[0]}"
+            return f"say where it is now with {option.flags[0]}"
         return f"give {of_home.as_flag(option, self.asked.named[key].value, LONG)}"
 
     def _before(self, key: str, value: Any) -> str:
