@@ -180,7 +180,7 @@ def test_what_fitted_after_a_shortage_is_remembered() -> None:
     policy.model.get_input_embeddings().register_forward_pre_hook(limit)
     for _ in range(2):
         parts = generator.generate(prompts, 2, "s")
-        assert [group.completions for group in parts] == [group.completions for group in whole]
+        assert [episodes_of(group) for group in parts] == [episodes_of(group) for group in whole]
     assert sum(rows > 4 for rows in fed) == 1, "it tried the whole round again"
 
 
