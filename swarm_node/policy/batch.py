@@ -229,6 +229,7 @@ class MicroBatch:
         return width * (len(self.groups) + 1)
 
     def add(self, group: TokenGroup) -> None:
+        """Takes this group, too."""
         self.groups.append(group)
         self.prompt = max(self.prompt, len(group.prompt_ids))
         self.fed = max(self.fed, group.fed)
