@@ -5,6 +5,7 @@ import os
 import re
 import sys
 
+from swarm_node.commands.cli import ALLOCATOR
 from swarm_node.commands.status import ask
 from swarm_node.common.children import OF_THE_USER
 from swarm_node.common.command import Command
@@ -29,8 +30,9 @@ continues.
                        only those names that the public view can show"""
 
 NICE = 10  # beside a node: viewers wait, training does not
-# Set at every start: by Python, macOS, cli.py
-BY_ITSELF = {"LC_CTYPE", "__CF_USER_TEXT_ENCODING", "OMP_WAIT_POLICY"}
+# Set at every start: by Python, macOS, cli.py. One that is missing here would be taken away and set
+# again without end
+BY_ITSELF = {"LC_CTYPE", "__CF_USER_TEXT_ENCODING", "OMP_WAIT_POLICY", *ALLOCATOR}
 KEPT = {
     *(*OF_THE_USER, *BY_ITSELF, "PYTHONPATH", "PYTHONUTF8"),
     *("XDG_STATE_HOME", "CUDA_VISIBLE_DEVICES", "COLUMNS"),
