@@ -4,13 +4,13 @@
 # are there.
 set -eu
 python=$1
-version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-compiler=$("$python" -c 'import os, sysconfig
+version=$("$python" -P -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+compiler=$("$python" -P -c 'import os, sysconfig
 print((os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0])')
-headers=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
+headers=$("$python" -P -c 'import sysconfig; print(sysconfig.get_path("include"))')
 
 missing=""
-"$python" -c 'import ensurepip, venv' 2>/dev/null || missing="python$version-venv"
+"$python" -P -c 'import ensurepip, venv' 2>/dev/null || missing="python$version-venv"
 echo '#include <Python.h>' | "$compiler" -I "$headers" -E - >/dev/null 2>&1 ||
     missing="$missing gcc libc6-dev python$version-dev"
 [ -n "$missing" ] || exit 0

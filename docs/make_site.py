@@ -32,7 +32,7 @@ SECTIONS = {  # heading -> pages, or a folder of them, whose README comes first
     "Project": ["CONTRIBUTING.md", "CHANGELOG.md"],
 }
 FOLDERS = ("docs", "docker", "protocol", "examples", "configs")
-SHOWN = {".md", ".png", ".svg", ".csv", ".json", ".toml", ".yaml", ".py", ".sh", ".log"}
+SHOWN = {".md", ".png", ".gif", ".svg", ".csv", ".json", ".toml", ".yaml", ".py", ".sh", ".log"}
 CONFIG = """[project]
 site_name = "swarm-node"
 docs_dir = "pages"

@@ -13,7 +13,7 @@ from functools import cache
 
 from protocol import limits
 from protocol.messages import PeerId, Round
-from protocol.versions import CURRENT, Version
+from protocol.versions import CURRENT
 
 HELD_OUT = PeerId("evaluation")  # no key makes this id, so no peer asks its questions
 # No key makes this id either: it is the author of the questions of a digest
@@ -22,11 +22,11 @@ HELD_OUT_ROUNDS = 64  # of up to 256 questions each
 HELD_OUT_SHARE = 64  # of 256 question texts
 
 
-def question_seed(swarm: str, author: PeerId, round: Round, version: Version = CURRENT) -> int:
+def question_seed(swarm: str, author: PeerId, round: Round) -> int:
     """Seed, in [0, MAX_SEED], of all questions of this author's round in a swarm. Each environment
     counts its questions from 0.
     """
-    return _peers_seed(version.text("question-seed", swarm, author, str(round)))
+    return _peers_seed(CURRENT.text("question-seed", swarm, author, str(round)))
 
 
 def fixed_seed(name: PeerId, round: Round) -> int:

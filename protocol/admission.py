@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from protocol import codec, limits
 from protocol.addressing import question_seed
 from protocol.messages import NAME_PATTERN, PeerId, Question, Reason, Rejected, RolloutGroup, Round
-from protocol.versions import CURRENT, Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,6 @@ class AdmissionRules:
     turns: Callable[[Question], int] = lambda question: 1
     max_episodes: int = limits.MAX_EPISODES  # per group
     max_episode_chars: int = limits.MAX_EPISODE_CHARS
-    version: Version = CURRENT
 
     def __post_init__(self) -> None:
         # A NUL in the name would make bytes signed for one swarm valid in another.
@@ -45,20 +43,20 @@ def admit(data: bytes, rules: AdmissionRules) -> RolloutGroup | Rejected:
     """The group in a sealed message, if admitted. Cheap checks first, nothing semantic before the
     signature.
     """
-    group = authenticate(data, rules.swarm, rules.version)
+    group = authenticate(data, rules.swarm)
     return group if isinstance(group, Rejected) else review(group, rules)
 
 
-def authenticate(data: bytes, swarm: str, version: Version = CURRENT) -> RolloutGroup | Rejected:
+def authenticate(data: bytes, swarm: str) -> RolloutGroup | Rejected:
     """First half of `admit`, the costly one: the group in these bytes, signed by the author it
     names.
 
     A pure function of its arguments, the same for every receiver.
     """
-    group = codec.peek(data, RolloutGroup, version)
+    group = codec.peek(data, RolloutGroup)
     if isinstance(group, Rejected):
         return group
-    reason = codec.objection(data, group, swarm, version)
+    reason = codec.objection(data, group, swarm)
     return Rejected(reason) if reason else group
 
 
@@ -69,7 +67,7 @@ def review(group: RolloutGroup, rules: AdmissionRules) -> RolloutGroup | Rejecte
         (Reason.LOCAL_MESSAGE, lambda: group.author == rules.local_id),
         (
             Reason.WRONG_SEED,
-            lambda: question.seed != question_seed(rules.swarm, group.author, now, rules.version),
+            lambda: question.seed != question_seed(rules.swarm, group.author, now),
         ),
         (Reason.TOO_MANY_EPISODES, lambda: len(group.episodes) > rules.max_episodes),
         (

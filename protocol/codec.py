@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from protocol import limits
 from protocol.identity import Identity, verify
 from protocol.messages import Announcement, Message, Reason, Rejected, RolloutGroup
-from protocol.versions import CURRENT, Version
+from protocol.versions import CURRENT
 
 M = TypeVar("M", bound=Message)
 
@@ -56,24 +56,20 @@ def content_hash(payload: bytes) -> bytes:
     return hashlib.sha256(payload).digest()
 
 
-def environment_digest(
-    behaviour: Sequence[Sequence[str]], salt: str = "", version: Version = CURRENT
-) -> str:
+def environment_digest(behaviour: Sequence[Sequence[str]], salt: str = "") -> str:
     """Tells environments of one name and version apart. `behaviour`, for questions 0 to 3 of
     `addressing.FINGERPRINT`: the prompt and the scores of the empty text and of "0", with six
     decimals. With several turns, score and trace after each turn of a probe replace both scores. A
     question that cannot be had or scored has an empty entry.
     """
-    return _fingerprint(version.text("environment", salt, _spelt(behaviour)))
+    return _fingerprint(CURRENT.text("environment", salt, _spelt(behaviour)))
 
 
-def trace(
-    opening: str, observations: Sequence[Sequence[str]], done: bool, version: Version = CURRENT
-) -> str:
+def trace(opening: str, observations: Sequence[Sequence[str]], done: bool) -> str:
     """Tells episodes that went differently apart: a digest of the environment's opening, its
     replies after each turn, and whether it then ended the episode.
     """
-    return _fingerprint(version.text("transcript", _spelt([opening, observations, done])))
+    return _fingerprint(CURRENT.text("transcript", _spelt([opening, observations, done])))
 
 
 def _spelt(value: object) -> str:
@@ -85,14 +81,12 @@ def _fingerprint(text: bytes) -> str:
     return to_text(hashlib.sha256(text).digest()[: limits.HOLDING_BYTES])
 
 
-def seal(
-    message: RolloutGroup | Announcement, identity: Identity, swarm: str, version: Version = CURRENT
-) -> bytes:
+def seal(message: RolloutGroup | Announcement, identity: Identity, swarm: str) -> bytes:
     """The envelope that travels: signature (64 bytes), payload. ValueError if the message is too
     big to travel.
     """
     payload = encode(message)
-    return identity.sign(version.domain(version.kinds[type(message)], swarm), payload) + payload
+    return identity.sign(CURRENT.domain(CURRENT.kinds[type(message)], swarm), payload) + payload
 
 
 def split(envelope: bytes) -> tuple[bytes, bytes]:
@@ -100,23 +94,21 @@ def split(envelope: bytes) -> tuple[bytes, bytes]:
     return envelope[: limits.SIGNATURE_BYTES], envelope[limits.SIGNATURE_BYTES :]
 
 
-def peek(data: bytes, kind: type[M], version: Version = CURRENT) -> M | Rejected:
+def peek(data: bytes, kind: type[M]) -> M | Rejected:
     """The message in an envelope. Its signature is not checked yet."""
-    if len(data) > version.limits[kind]:
+    if len(data) > CURRENT.limits[kind]:
         return Rejected(Reason.TOO_BIG)
     return decode(split(data)[1], kind)
 
 
-def objection(
-    data: bytes, message: RolloutGroup | Announcement, swarm: str, version: Version = CURRENT
-) -> Reason | None:
+def objection(data: bytes, message: RolloutGroup | Announcement, swarm: str) -> Reason | None:
     """Checks the signature: None if its author signed `message` (what `peek` returned) for this
     swarm.
     """
     signature, payload = split(data)
     try:
         genuine = verify(
-            message.author, version.domain(version.kinds[type(message)], swarm), payload, signature
+            message.author, CURRENT.domain(CURRENT.kinds[type(message)], swarm), payload, signature
         )
     except ValueError:
         return Reason.BAD_AUTHOR

@@ -11,7 +11,7 @@ from protocol.messages import Announcement, Message, RolloutGroup
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of the protocol, passed to all functions that depend on it."""
+    """One version of the protocol. This program speaks one, CURRENT, and refuses all others."""
 
     number: int
     limits: Mapping[type[Message], int]  # bytes of the largest message, signature and payload

@@ -14,7 +14,7 @@ from itertools import accumulate
 from protocol import codec, limits
 from protocol.identity import public_key
 from protocol.messages import Hello, PeerId, Reason, Rejected
-from protocol.versions import CURRENT, Version
+from protocol.versions import CURRENT
 
 EXCHANGE = CURRENT.stream("exchange")
 PULL = CURRENT.stream("pull")
@@ -50,9 +50,9 @@ _CARD_LENGTH = struct.Struct(">H")
 IP = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-def swarm_tag(swarm: str, version: Version = CURRENT) -> bytes:
+def swarm_tag(swarm: str) -> bytes:
     """Eight bytes that tell swarms apart before anything is parsed."""
-    return hashlib.sha256(version.text("swarm", swarm)).digest()[: limits.SWARM_TAG_BYTES]
+    return hashlib.sha256(CURRENT.text("swarm", swarm)).digest()[: limits.SWARM_TAG_BYTES]
 
 
 def key_tag(peer: PeerId) -> bytes:
@@ -168,13 +168,9 @@ def _parts(
     return parts if position == len(data) else Rejected(Reason.MALFORMED)
 
 
-def encode_hello(swarm: str, *versions: Version) -> bytes:
-    """The bytes of a request, and of a reply. `versions`: those spoken, the current one if none is
-    named.
-    """
-    return codec.encode(
-        Hello(swarm=swarm, versions=tuple(version.number for version in versions or (CURRENT,)))
-    )
+def encode_hello(swarm: str) -> bytes:
+    """The bytes of a request, and of a reply."""
+    return codec.encode(Hello(swarm=swarm, versions=(CURRENT.number,)))
 
 
 def decode_hello(data: bytes) -> Hello | Rejected:

@@ -1,7 +1,6 @@
 """What a script or a notebook does in place of a command: join a swarm, publish, collect, score.
 
-`swarm_node` exports these names, and those that extensions register as entry points of the group
-`swarm_node.api`. docs/how-to/python.md shows them at work.
+`swarm_node` exports these names, among others. docs/how-to/python.md shows them at work.
 """
 
 import sys
@@ -16,12 +15,14 @@ from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment
 from swarm_node.home.folder import load_identity, owned
 from swarm_node.network.client import build_network
-from swarm_node.network.transport.backends import check_addresses, check_installed
+from swarm_node.network.transport.backends import check_addresses
+from swarm_node.network.transport.libraries import check_installed
 from swarm_node.node.round import score_groups
 from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import ScoredGroup, Skipped
-from swarm_node.settings import NodeConfig, adjusted
+from swarm_node.settings import NodeConfig
 from swarm_node.settings.of_script import combined
+from swarm_node.swarm.joining import follow_card
 
 
 class Swarm:
@@ -34,7 +35,7 @@ class Swarm:
     """
 
     def __init__(self, config: NodeConfig) -> None:
-        config = adjusted(config, lambda line: None, keep=True)
+        config = follow_card(config, lambda line: None, keep=True)
         check_addresses(config.network)
         if config.network.enabled:
             check_installed(config.network.backend)

@@ -1,8 +1,8 @@
 """The pages here that are made from the code: `python docs/reference/make.py` writes them.
 
-Options are the fields of the configurations with their docstrings; events and reports are the
-fields of the dataclasses with the comments behind them. tests/house/test_reference.py compares what
-is committed with what this makes.
+Commands are the entries of their table. Options are the fields of the configurations with their
+docstrings; events and reports are the fields of the dataclasses with the comments behind them.
+tests/house/test_reference.py compares what is committed with what this makes.
 """
 
 import ast
@@ -19,6 +19,10 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from swarm_node.commands.table import COMMANDS as ENTRIES
+from swarm_node.common.command import Purpose
+from swarm_node.node.defaults import suited
+from swarm_node.policy.named import OF_HUB
 from swarm_node.rollouts.groups import METRICS, Overlap, RoundReport, StepReport
 from swarm_node.settings import (
     BootstrapConfig,
@@ -80,12 +84,29 @@ what `run` takes, and uses `home` alone. A list takes several values behind one 
 `--network.mdns`, and `--network.no-mdns` for false. A path that begins with `~` is below your home
 folder.
 
+A `run` that is given no model and no tasks trains smollm2-135m, and sets more options to suit it.
+Where that differs from the default of the option, the page has both: the first value holds for
+the starters, and the one after "plain `run`" for such a run. `swarm-node check` prints what your
+own options come to.
+
 In the last column `run` stands for `run`, `check` and `doctor`, and `status` for `status` and
 `peers`.
 
 Some flags have a short form: `--peers` is `--network.peers`, and may be repeated; `--json` is
 `--json-output`; for `simulate`, `--attack` is `--attack.kind`, and `--defence` is
 `--defence.layers`.
+"""
+
+COMMANDS_PAGE = """# Every command
+
+Here you can look up every command. `make reference` makes this page from the code.
+
+`swarm-node COMMAND --help` shows the most used options of a command, and `--help-all` all of them.
+A command without a name is `run`: `swarm-node --max-rounds 20` trains.
+
+A flag overrides an environment variable (`SWARM_NODE_SEED=1`), a variable overrides the
+configuration file, and the file overrides the default ([every option](options.md)). How each
+command ends is in [exit codes](exit_codes.md).
 """
 
 EVENTS = """# events.jsonl: every event
@@ -124,11 +145,26 @@ class Option(NamedTuple):
     meaning: str
 
 
+def commands_page() -> str:
+    """The commands, by what a user wants to do."""
+    parts = [COMMANDS_PAGE]
+    for purpose in Purpose:
+        listed = [(name, entry) for name, entry in ENTRIES.items() if entry.purpose is purpose]
+        rows = [
+            row(f"`swarm-node {f'{name} {entry.arguments}'.strip()}`", entry.summary)
+            for name, entry in listed
+        ]
+        title = f"{purpose.value[:1].upper()}{purpose.value[1:]}"
+        parts.append(f"## {title}\n\n{table('command', 'what it does')}{''.join(rows)}")
+    return "\n".join(parts)
+
+
 def options_page() -> str:
     found: dict[Option, dict[str, str]] = {}
     for command, kind in COMMANDS.items():
         for option, default in options(kind()):
             found.setdefault(option, {})[command] = default
+    set_by_run = {option.key: value for option, value in options(plain_run())}
     sections: dict[str, list[str]] = {}
     for option, defaults in found.items():
         section, _, name = option.key.rpartition(".")
@@ -137,7 +173,7 @@ def options_page() -> str:
                 f"`{name}`",
                 f"`{flag(option.key)}`",
                 option.kind,
-                _default(defaults),
+                _default(defaults, set_by_run[option.key] if "run" in defaults else ""),
                 option.meaning,
                 ", ".join(defaults),
             )
@@ -148,6 +184,13 @@ def options_page() -> str:
         title = f"[{section}]" if section else "Above all sections"
         parts.append(f"## {title}\n\n{head}{''.join(sections[section])}")
     return "\n".join([OPTIONS, *parts])
+
+
+def plain_run() -> NodeConfig:
+    """The configuration of a `run` that is given nothing, where memory suffices for the model."""
+    config = NodeConfig()
+    named = config.model.model_copy(update={"name": OF_HUB})
+    return suited(config.model_copy(update={"model": named}))
 
 
 def options(config: BaseModel, prefix: str = "") -> Iterator[tuple[Option, str]]:
@@ -166,24 +209,32 @@ def flag(key: str) -> str:
     return f"--{key.replace('_', '-')}"
 
 
-def _default(defaults: Mapping[str, str]) -> str:
-    """The one default, or the first command's and those that differ from it."""
+def _default(defaults: Mapping[str, str], set_by_run: str) -> str:
+    """The one default, or the first command's and those that differ from it: of a plain `run`, and
+    of other commands.
+    """
     first, *_ = defaults.values()
     others: dict[str, list[str]] = {}
     for command, default in defaults.items():
         if default != first:
             others.setdefault(default, []).append(command)
-    return "; ".join(
-        [first, *(f"{', '.join(commands)}: {default}" for default, commands in others.items())]
-    )
+    told = [f"{', '.join(commands)}: {default}" for default, commands in others.items()]
+    if set_by_run not in ("", first):
+        told.insert(0, f"plain `run`: {set_by_run}")
+    return "; ".join([first, *told])
 
 
 def _shown(value: Any, unit: str) -> str:
     if value is None or value in ((), "") or (isinstance(value, Secret) and not value):
         return "none"
     if isinstance(value, tuple):
-        return " ".join(f"`{each}`" for each in value)
+        return " ".join(f"`{_escaped(str(each))}`" for each in value)
     return f"`{str(value).lower() if isinstance(value, bool) else value}`{unit}"
+
+
+def _escaped(text: str) -> str:
+    """The text as one would type it: a line break as backslash and n."""
+    return text.replace("\n", "\\n")
 
 
 def _value(about: FieldInfo) -> str:
@@ -349,6 +400,7 @@ def row(*cells: str) -> str:
 def pages() -> dict[Path, str]:
     """Every page that is made, with its text."""
     return {
+        HERE / "commands.md": commands_page(),
         HERE / "options.md": options_page(),
         HERE / "events.md": events_page(),
         HERE / "report.md": report_page(),

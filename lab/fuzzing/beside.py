@@ -27,8 +27,8 @@ from protocol.messages import PeerId
 from swarm_node.environments.basics import source as basics
 from swarm_node.environments.dataset.source import FileItem, Judge
 from swarm_node.environments.dataset.verifiers import ANY_OF
-from swarm_node.environments.episodes import gym
 from swarm_node.environments.episodes import source as episodes
+from swarm_node.environments.reasoning_gym import second_try as gym
 from swarm_node.environments.temporal_clue import text as temporal_clue
 from swarm_node.scoring import playing
 from swarm_node.scoring.bound import Bounded, longest

@@ -34,7 +34,7 @@ from protocol.identity import Identity
 from protocol.messages import Announcement, Episode, PeerId, Question, Rejected, RolloutGroup, Round
 from swarm_node.network.backend import Backend, Caller, CallFailed
 from swarm_node.network.parties import full, trim
-from swarm_node.network.transport.backends import make_backend
+from swarm_node.network.transport.libraries import make_backend
 from swarm_node.settings import LearningConfig, NetworkConfig
 
 KINDS = ("hangs", "reflections", "floods", "poison", "junk")

@@ -10,7 +10,7 @@ from reasoning_gym.composite import DatasetSpec
 
 from swarm_node.environments.reasoning_gym import source
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
-from swarm_node.environments.reasoning_gym.scorers.scorers import answer_of
+from swarm_node.scoring.bound import answer_of
 
 version = source.version
 

@@ -18,8 +18,8 @@ from lab.benchmarks import command
 from lab.fuzzing.right_answers import answered, spellings
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
-from swarm_node.environments.reasoning_gym.scorers.scorers import answer_of
 from swarm_node.environments.reasoning_gym.source import LibraryItem
+from swarm_node.scoring.bound import answer_of
 
 SEED = 31
 REASONS = {  # (data set, spelling) -> why the library's full reward is not ours

@@ -28,7 +28,7 @@ from protocol.messages import Announcement, Episode, Question, Rejected, Rollout
 from protocol.versions import CURRENT
 from swarm_node.common import channel
 from swarm_node.environments.episodes.source import begin
-from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, answer_of, score
+from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, score
 from swarm_node.network import varint
 from swarm_node.network.actions import Action, Call, Cards, Deliver, Remembered
 from swarm_node.network.backend import Caller
@@ -36,6 +36,7 @@ from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.process import messages
 from swarm_node.network.transport import multiaddr, relays
 from swarm_node.scoring import children, client, contract, playing
+from swarm_node.scoring.bound import answer_of
 from swarm_node.scoring.contract import BrokenFrame, Reader, Replay, Turn, encode
 from swarm_node.settings import NetworkConfig
 

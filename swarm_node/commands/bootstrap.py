@@ -25,8 +25,9 @@ from swarm_node.network.process.keeper import Keeper, load_memory
 from swarm_node.network.process.service import NetworkService, SampledTasks
 from swarm_node.network.transport.backends import check_addresses
 from swarm_node.network.transport.leftovers import socket_room
-from swarm_node.settings import BootstrapConfig, NetworkConfig, adjusted
+from swarm_node.settings import BootstrapConfig, NetworkConfig
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.swarm.joining import follow_card
 
 PAGE = """\
 usage: swarm-node bootstrap [--port N] [--home FOLDER] [--peers MULTIADDR ...]
@@ -52,7 +53,7 @@ def bootstrap(
     """Runs until SIGINT, SIGTERM or SIGHUP. `show` gets the node's full multiaddrs, one a call, as
     they become known; `note` gets lines about the start, and `warn` all other lines.
     """
-    config = adjusted(config, warn, keep=True)
+    config = follow_card(config, warn, keep=True)
     check_addresses(_network(config))
     home = config.home.expanduser().absolute()  # p2pd needs absolute paths of its sockets
     with owned(home), socket_room(home) as sockets:
@@ -64,6 +65,7 @@ async def _serve(
     config: BootstrapConfig, sockets: Path, show: Callable[[str], None], warn: Callable[[str], None]
 ) -> None:
     # Now: the first line need not wait for these
+    from swarm_node.page.observer import page
     from swarm_node.telemetry.events import Begun, Telemetry, observe
 
     home, shown = config.home.expanduser(), set[str]()
@@ -105,7 +107,7 @@ async def _serve(
         warn(f"this node cannot be asked for its status: {error}; everything else works")
         server = None
     with Telemetry(show=warn) as telemetry:
-        observers = observe(telemetry, home, config)
+        observers = observe(telemetry, home, config, {"page": page})
         confine(_network(config), sockets, {home: OWN, socket_path(home).parent: OWN})
         telemetry.emit(Begun())
         besides = [keeper.run(), tasks.keep_looking(service)] if observers else [keeper.run()]

@@ -6,16 +6,18 @@ import textwrap
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from swarm_node.common import plugins
 from swarm_node.common.command import Command
 from swarm_node.home.asks import going_on
 from swarm_node.node.defaults import resolved
 from swarm_node.policy.named import say
 from swarm_node.scoring import sandbox
-from swarm_node.settings import CheckConfig, NodeConfig, adjusted
+from swarm_node.settings import CheckConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line, sources_of
 from swarm_node.settings.options import describe, flatten
 from swarm_node.settings.plugged import empty_sections
 from swarm_node.settings.sources import origins
+from swarm_node.swarm.joining import follow_card
 
 if TYPE_CHECKING:
     from swarm_node.policy.plan import Plan
@@ -39,8 +41,9 @@ means, and whether the model fits on this machine. Nothing is trained.
 def command(argv: list[str]) -> None:
     """Resolve a configuration as `run` would, explain it, and find what would go wrong."""
     given, lines = from_command_line(CheckConfig, argv, "swarm-node check"), list[str]()
+    lines += plugins.gone()
     known = going_on(given, given.home.expanduser(), lines.append)
-    changed = adjusted(known, lines.append)
+    changed = follow_card(known, lines.append)
     config = resolved(changed, say)
     file, sources = sources_of(CheckConfig, argv, "swarm-node check")
     usual = NodeConfig.model_validate(empty_sections(NodeConfig))

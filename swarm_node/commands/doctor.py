@@ -29,8 +29,9 @@ from swarm_node.network.process.runner import BootstrapNode
 from swarm_node.network.transport.backends import check_addresses
 from swarm_node.network.trial import REMEDY, bootstrap_findings, reach, try_network
 from swarm_node.scoring import sandbox
-from swarm_node.settings import DoctorConfig, NodeConfig, adjusted
+from swarm_node.settings import DoctorConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line
+from swarm_node.swarm.joining import follow_card
 
 SAME_CODE = "install the same code and packages as the others"
 LITTLE_SPACE = 512 * 1024 * 1024  # bytes; a checkpoint of a small model and its optimiser
@@ -66,7 +67,7 @@ def diagnose(config: NodeConfig) -> Iterator[Finding]:
     yield _confinement()
     identity, lines = None, list[str]()
     try:
-        config = adjusted(config, lines.append)
+        config = follow_card(config, lines.append)
         yield from (Finding("swarm", Level.OK, line) for line in lines)
         check_addresses(config.network)
         identity = load_identity(home)

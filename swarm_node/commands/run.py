@@ -15,7 +15,7 @@ from typing import Any
 
 from rich.console import Console
 
-from swarm_node.common import interrupts
+from swarm_node.common import interrupts, plugins
 from swarm_node.common.command import Command
 from swarm_node.common.console import Terminal
 from swarm_node.common.loading import quickly
@@ -23,13 +23,20 @@ from swarm_node.environments.registry import build_environment, by_kind
 from swarm_node.home.asks import asked_by, going_on, keep
 from swarm_node.home.folder import load_identity, owned
 from swarm_node.network.client import build_network
-from swarm_node.network.transport.backends import check_addresses, check_installed
+from swarm_node.network.transport.backends import check_addresses
+from swarm_node.network.transport.libraries import check_installed
 from swarm_node.node.defaults import resolved
-from swarm_node.settings import NodeConfig, adjusted
+from swarm_node.node.lessons import lessons
+from swarm_node.page.observer import page
+from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
-from swarm_node.telemetry.events import Begun, Telemetry, observe
+from swarm_node.swarm.inviting import inviting
+from swarm_node.swarm.joining import follow_card
+from swarm_node.telemetry.events import Begun, Factory, Telemetry, observe
 from swarm_node.telemetry.recent import RecentRounds
+from swarm_node.telemetry.samples import samples
 from swarm_node.telemetry.terminal import say
+from swarm_node.telemetry.trackers.observer import trackers
 
 PAGE = """\
 usage: swarm-node [run] [CONFIG.toml] [--flags]
@@ -56,13 +63,23 @@ Separate the values of a list with commas or spaces. Options can also be in
 CONFIG.toml, such as [training] learning_rate = 1e-4."""
 
 
+# Who is told of a run, by name. Each is made if the configuration asks for it
+OBSERVERS: Mapping[str, Factory] = {
+    "invite": inviting,
+    "lessons": lessons,
+    "page": page,
+    "samples": samples,
+    "trackers": trackers,
+}
+
+
 def run(config: NodeConfig, console: Console, asked: Mapping[str, Any]) -> None:
     """Train until `max_rounds`, or until interrupted. `asked`: what the user gave of all that says
     what is asked, which the home keeps.
     """
     home = config.home.expanduser()
     with owned(home), Telemetry(show=partial(say, console)) as telemetry, ExitStack() as stack:
-        observe(telemetry, home, config)
+        observe(telemetry, home, config, OBSERVERS)
         telemetry.emit(Begun())
         identity = load_identity(home)
         environment = build_environment(config, prepare=True)
@@ -98,8 +115,10 @@ def begin(config: NodeConfig) -> None:
     # So FORCE_COLOR puts no panel in a log
     console = Terminal(force_terminal=None if sys.stdout.isatty() else False)
     config = going_on(config, config.home.expanduser(), partial(say, console))
+    for line in plugins.gone():
+        say(console, line, style="yellow")
     asked = asked_by(config)  # before a card or the model adds options of its own
-    config = adjusted(config, partial(say, console), keep=True)
+    config = follow_card(config, partial(say, console), keep=True)
     check_addresses(config.network)  # before anything that takes seconds to load
     if config.network.enabled:
         check_installed(config.network.backend)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from swarm_node.common import plugins
 from swarm_node.common.command import Command
 from swarm_node.common.errors import UserError, printable, reason_of
 from swarm_node.common.files import open_to_write
@@ -78,11 +77,20 @@ def ask(home: Path) -> dict[str, Any]:
     try:
         found = problems(answer)
         state = state_of(answer, found)
-        for name in plugins.registered("status"):
-            answer |= plugins.load("status", name)(home, answer)
+        answer |= _of_its_swarm(home, answer)
     except SENSELESS:
         return {"healthy": False, "problems": [strange(home)]}
     return {"healthy": state in ("healthy", "resting"), "problems": found, "state": state, **answer}
+
+
+def _of_its_swarm(home: Path, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """What the card says, and how others are invited: an invitation names the card."""
+    # Now: where no node runs, nothing of this is needed
+    from swarm_node.swarm.inviting import invitation
+    from swarm_node.swarm.joining import card_facts
+
+    card = card_facts(home, answer)
+    return {**card, **invitation(home, {**answer, **card})}
 
 
 def strange(home: Path) -> str:

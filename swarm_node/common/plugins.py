@@ -1,22 +1,37 @@
-"""What can be plugged in: names that packages register, and MODULE:NAME for a file beside the
+"""What others can plug in: names that packages register, and MODULE:NAME for a file beside the
 configuration.
 
-A package registers a name by an entry point of the group `swarm_node.KIND`. What ships is
-registered the same way, in pyproject.toml. Code of another package is imported only if a
-configuration names it, except sections of options and observers.
+A package registers a name by an entry point of a group `swarm_node.KIND`, of the kinds in GROUPS.
+What ships of these kinds is registered the same way, in pyproject.toml. Code of another package is
+imported only if a configuration names it, except sections of options.
+
+All else that a node can be made of stands in a table in the code: `commands/table.py`, `OBSERVERS`
+of `commands/run.py`, `LAYERS` of `rollouts/defence.py`, `BACKENDS` of
+`network/transport/libraries.py`, `ENGINES` of `simulation/engines/choice.py`.
 """
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from swarm_node.common import loading
 from swarm_node.common.errors import UserError
 
+T = TypeVar("T")
+
 OURS = "textswarm"  # the distribution whose plug-ins ship
+GROUPS = (
+    "environments",
+    "adapters",
+    "samplers",
+    "objectives",
+    "advantages",
+    "trackers",
+    "settings",
+)
 # Kind -> methods that its objects need
 CALLED = {"samplers": ("observe", "split", "order", "at_once", "choose")}
 
@@ -29,16 +44,16 @@ def _points() -> Any:  # EntryPoints, which has another name before Python 3.12
 
 @cache
 def registered(kind: str) -> dict[str, EntryPoint]:
-    """Entry points by name; none where no installed package and no extension registers any. No
-    other package can take a name of ours. UserError if not even an environment of ours is
-    registered: then this checkout was never installed, or was installed before it registered any.
+    """Entry points by name; none of a kind that is not in GROUPS. No other package can take a name
+    of ours. UserError if not even an environment of ours is registered: then this checkout was
+    never installed, or was installed before it registered any.
     """
     points = _points()
     if not any(map(is_ours, points.select(group="swarm_node.environments"))):
         raise UserError(
             "swarm-node is not installed as this version is: run make install, or pip install again"
         )
-    found = points.select(group=f"swarm_node.{kind}")
+    found = points.select(group=f"swarm_node.{kind}") if kind in GROUPS else []
     return {
         point.name: point for point in sorted(found, key=lambda point: (is_ours(point), point.name))
     }
@@ -47,6 +62,25 @@ def registered(kind: str) -> dict[str, EntryPoint]:
 def is_ours(point: EntryPoint) -> bool:
     """Whether swarm-node itself registers this entry point."""
     return point.dist is not None and point.dist.name == OURS
+
+
+def gone() -> list[str]:
+    """A line for each name that another package registers in a group which is gone."""
+    points = _points()
+    lines = list[str]()
+    for group in sorted(points.groups):
+        room, _, kind = group.partition(".")
+        if room != "swarm_node" or kind in GROUPS:
+            continue
+        for point in points.select(group=group):
+            if is_ours(point):  # this version was pulled, and not installed again
+                continue
+            package = point.dist.name if point.dist else "a package"
+            lines.append(
+                f"{package} registers {point.name} in {group}, which nothing reads any more: "
+                "docs/how-to/plugins.md says what can be plugged in"
+            )
+    return lines
 
 
 def target(kind: str, name: str, besides: Sequence[str] = ()) -> str:
@@ -77,6 +111,14 @@ def load(kind: str, name: str) -> Any:
         raise UserError(
             f"{kind}: {name} cannot be loaded: {type(error).__name__}: {error}"
         ) from error
+
+
+def chosen(kind: str, name: str, table: Mapping[str, T]) -> T:
+    """What the table holds under this name, else what a file of the user's holds: FILE:NAME."""
+    if name in table:
+        return table[name]
+    brought: T = load(kind, name)
+    return brought
 
 
 def made(kind: str, name: str) -> Any:

@@ -21,7 +21,8 @@ from swarm_node.environments.registry import build_environment, leaving
 from swarm_node.home.folder import load_identity, owned
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.network.process.messages import Rules
-from swarm_node.network.transport.backends import check_addresses, check_installed
+from swarm_node.network.transport.backends import check_addresses
+from swarm_node.network.transport.libraries import check_installed
 from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import Skipped, all_equal
 from swarm_node.rollouts.interfaces import Environment, Network

@@ -91,14 +91,16 @@ def by_kind(config: Asking) -> list[tuple[EnvironmentKind, list[str]]]:
 
 
 def leaving(config: Asking) -> str:
-    """A sentence on the user's data that completions take off this machine; empty if all questions
-    are public.
+    """A sentence on the user's data that completions take off this machine, or that stays there as
+    the network is off; empty if all questions are public.
     """
     what = " and ".join(said for kind, _ in by_kind(config) if (said := kind.leaves(config)))
-    return (
-        what
-        and f"completions quote {what}: they leave this machine, and a swarm's name is not a lock"
-    )
+    if not what:
+        return ""
+    network = getattr(config, "network", None)  # a node has one, a simulation has none
+    if network is not None and not network.enabled:
+        return f"the network is off: {what} stay on this machine"
+    return f"completions quote {what}: they leave this machine, and a swarm's name is not a lock"
 
 
 def build_environment(config: Asking, prepare: bool = False) -> Mixture:

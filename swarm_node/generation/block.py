@@ -27,6 +27,10 @@ MOST_RECORDED = 32  # sizes of places; each recording has memory for its graph
 class Decoder(Protocol):
     """Incremental logits for slots [prompts, group], numbered prompt by prompt."""
 
+    # Whether the prompts of the next prefill will begin with these, and what was written behind
+    # them. A decoder may keep what it has computed of them
+    again: bool
+
     def __init__(self, policy: Policy) -> None: ...
 
     def prefill(self, prompts: Sequence[Sequence[int]], group_size: int, max_new: int) -> Tensor:

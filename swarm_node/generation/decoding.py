@@ -96,6 +96,8 @@ class ModelDecoder:
     the host waits for the device.
     """
 
+    again = False  # it prefills everything anew
+
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         layers = DynamicCache(config=policy.causal.config).layers
@@ -170,6 +172,8 @@ class RecomputeDecoder:
 
     Rows are fed one prompt length at a time and without padding, because recurrent layers see pads.
     """
+
+    again = False  # it prefills everything anew
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy

@@ -9,8 +9,7 @@ has ended between blocks.
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isnan
 from statistics import fmean
@@ -45,7 +44,7 @@ from swarm_node.settings import GenerationConfig
 # Tokens of a completion up to which adapters are not merged, on a CPU with plenty of memory. What
 # they then cost each step is less than a new copy of the base, laid out anew, for every round. On a
 # card they are never merged: memory is what it lacks
-UNMERGED_UP_TO = 32
+UNMERGED_UP_TO = 16
 PROMPTS = 32  # prompts whose keys and values are held at once, if the base is shared to save memory
 
 
@@ -109,8 +108,6 @@ class BatchGenerator:
             Stops(policy, config.stop, calls=True),
         )
         self._decoder_type = choose_decoder(policy, decoder)
-        self._keeps = False  # whether a decoder goes on from turn to turn
-        self._kept: Decoder | None = None
         # Whether one decoder serves all rounds, and where it is between them
         self._beside = unmerged(policy, config.max_completion_length)
         self._persists = (
@@ -119,7 +116,6 @@ class BatchGenerator:
             and (self._beside or (policy.keeps_decoder and shares(policy.device)))
         )
         self._between: list[tuple[LlamaDecoder, Graphs]] = []
-        self._graphs = Graphs()
         self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
         # A CPU is not waited for, so the end of a completion is noticed at once.
         self._block = 1 if policy.device.type == "cpu" else BLOCK
@@ -139,50 +135,84 @@ class BatchGenerator:
         self, prompts: Sequence[str], group_size: int, stream: str
     ) -> list[GeneratedGroup | Skipped]:
         """See interfaces.Generator. A prompt longer than the context allows is skipped."""
-        # The decoder and its weights are freed with the copy, unless the next round goes on with it
-        writing = copy(self)
-        writing._graphs = Graphs()
+        writing = self._begin(self._stops)
         if self._persists and self._between:
-            decoder, writing._graphs = self._between.pop()
-            with self._without_gradients():
-                decoder.renew()
-            writing._kept = decoder
-        groups = writing._behind(prompts, group_size, stream)
-        if self._persists and isinstance(writing._kept, LlamaDecoder):
+            writing.decoder, writing.graphs = self._between.pop()
+            with without_gradients(self._policy):
+                writing.decoder.renew()
+        groups = writing.completed(prompts, group_size, stream)
+        if self._persists and isinstance(writing.decoder, LlamaDecoder):
             keeps = self._policy.keeps_decoder
-            writing._kept.rest(keep=keeps)
-            self._between.append((writing._kept, writing._graphs if keeps else Graphs()))
+            writing.decoder.rest(keep=keeps)
+            self._between.append((writing.decoder, writing.graphs if keeps else Graphs()))
         return groups
 
     def turns(self) -> Turns:
         """See interfaces.Generator. One decoder takes all turns, so it knows the contexts of the
         turn before.
         """
-        turning = copy(self)
-        turning._stops, turning._keeps = self._turn_stops, True
-        turning._graphs = Graphs()
-        return turning._behind
+        return self._begin(self._turn_stops, goes_on=True).completed
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
         """See interfaces.Generator."""
         return self._policy.encode_observations(observations, last)
 
-    def _behind(
+    def close(self) -> None:
+        """See interfaces.Generator: there is nothing to let go of."""
+
+    def _begin(self, stops: Stops, goes_on: bool = False) -> "Decoding":
+        return Decoding(
+            self._policy,
+            self._config,
+            self._decoder_type,
+            stops,
+            self._pace,
+            self._block,
+            self.replays,
+            self._beside,
+            goes_on,
+        )
+
+
+@dataclass(slots=True)
+class Decoding:
+    """The completions of one call, or of all turns of some episodes.
+
+    It holds the decoder, which has a copy of the weights: so the weights must not change while it
+    is in use, and the copy is freed with it, unless the next round goes on with the decoder.
+    """
+
+    policy: Policy
+    config: GenerationConfig
+    decoder_type: type[Decoder]
+    stops: Stops
+    pace: Pace
+    block: int  # tokens between two looks at what has ended
+    replays: bool  # steps are replayed
+    beside: bool  # adapters stay beside the base in the decoder
+    goes_on: bool  # the next contexts begin with those before, and what was written behind them
+    decoder: Decoder | None = None
+    graphs: Graphs = field(default_factory=Graphs)
+
+    def completed(
         self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str
     ) -> list[GeneratedGroup | Skipped]:
+        """`group_size` completions of each context, which is a prompt or the ids before a turn. One
+        that is longer than the model's context allows is skipped.
+        """
         encoded = [
-            self._policy.encode_prompt(each) if isinstance(each, str) else list(each)
+            self.policy.encode_prompt(each) if isinstance(each, str) else list(each)
             for each in contexts
         ]
-        room = self._policy.context_length - self._config.max_completion_length
+        room = self.policy.context_length - self.config.max_completion_length
         fits = [i for i, ids in enumerate(encoded) if 0 < len(ids) <= room]
         found: dict[int, GeneratedGroup | Skipped] = {}
-        done, most = 0, len(fits) if self._policy.base is None else PROMPTS
+        done, most = 0, len(fits) if self.policy.base is None else PROMPTS
         while done < len(fits):
             rest = [encoded[i] for i in fits[done : done + most]]
-            some = rest[: max(1, self._pace.admits(fmean(map(len, rest))) // group_size)]
+            some = rest[: max(1, self.pace.admits(fmean(map(len, rest))) // group_size)]
             sampled = self._sample(some, group_size, stream, done * group_size)
-            self._pace.saw([len(one.ids) for group in sampled for one in group])
+            self.pace.saw([len(one.ids) for group in sampled for one in group])
             for i, group in zip(fits[done : done + len(some)], sampled, strict=True):
                 found[i] = (
                     self._finished(encoded[i], group) if group else Skipped("out of device memory")
@@ -191,9 +221,6 @@ class BatchGenerator:
         return [
             found.get(i, Skipped("prompt longer than the context")) for i in range(len(encoded))
         ]
-
-    def close(self) -> None:
-        """See interfaces.Generator: there is nothing to let go of."""
 
     def _sample(
         self, prompts: list[list[int]], group_size: int, stream: str, first: int
@@ -207,54 +234,47 @@ class BatchGenerator:
                 lambda: self._decode(prompts, group_size, stream, first), "in generating"
             )
         except OutOfMemory:
-            self._kept = None  # frees what it holds
+            self.decoder = None  # frees what it holds
             if len(prompts) == 1:
                 return [[]]
         half = len(prompts) // 2
         # The next round does not try more again: that would fail after half of the decoding
-        self._pace.ran_out(half * group_size, fmean(map(len, prompts)))
+        self.pace.ran_out(half * group_size, fmean(map(len, prompts)))
         later = self._sample(prompts[half:], group_size, stream, first + half * group_size)
         return self._sample(prompts[:half], group_size, stream, first) + later
 
     def _finished(self, prompt: list[int], group: list[Sampled]) -> GeneratedGroup | Skipped:
-        completions = self._stops.completions([sampled.ids for sampled in group])
+        completions = self.stops.completions([sampled.ids for sampled in group])
         if isinstance(completions, Skipped):
             return completions
-        version = self._policy.version
+        version = self.policy.version
         tokens = (Tokens(tuple(s.ids), tuple(s.log_probs), (version,) * len(s.ids)) for s in group)
         return GeneratedGroup(completions, tuple(tokens), tuple(prompt))
 
     def _decode(
         self, prompts: list[list[int]], group_size: int, stream: str, first: int
     ) -> list[list[Sampled]]:
-        with self._without_gradients():
+        with without_gradients(self.policy):
             return self._decoded(prompts, group_size, stream, first)
-
-    def _without_gradients(self) -> AbstractContextManager[None]:
-        """Inside, no gradients are kept. Inference mode is a little faster, but makes autocast cast
-        the weights anew for every product.
-        """
-        return torch.inference_mode() if self._policy.autocast_dtype is None else torch.no_grad()
 
     def _decoded(
         self, prompts: list[list[int]], group_size: int, stream: str, first: int
     ) -> list[list[Sampled]]:
-        policy, limit = self._policy, self._config.max_completion_length
+        policy, limit = self.policy, self.config.max_completion_length
         rows = len(prompts) * group_size
         drawn_on = exact_device(policy.device)
         uniform = to_device(uniforms(stream, limit, first + rows)[:, first:], drawn_on)
         eos = to_device(sorted(policy.eos_ids), policy.device)
-        drawing = Drawing(self._config.temperature, eos, Astray(self._config.stop_below))
+        drawing = Drawing(self.config.temperature, eos, Astray(self.config.stop_below))
         written = Written.start(limit, rows, policy.pad_id, policy.device)
         active = torch.arange(rows).view(len(prompts), group_size)  # row of each slot
         # The decoder has a copy of the weights
-        made = self._kept = self._kept or self._made()
+        made = self.decoder = self.decoder or self._made()
         row = to_device(active.flatten(), policy.device)
         column = to_device(active.flatten(), drawn_on)  # of `uniform`, for each slot
-        if isinstance(made, LlamaDecoder):
-            made.again = self._keeps
-        decoder = Distinct(made) if self._block == 1 else made
-        work: Work = self._graphs if self.replays else block
+        made.again = self.goes_on
+        decoder = Distinct(made) if self.block == 1 else made
+        work: Work = self.graphs if self.replays else block
         at = Slots.start(rows, policy.device)
         so_far: list[list[int]] = [[] for _ in range(rows)]
         with policy.casts_held():
@@ -265,12 +285,12 @@ class BatchGenerator:
                     at, taken = drawing(logits, uniform[step, column], at)
                     tokens, log_probs = at.token[None], taken[None]
                 else:
-                    count = min(self._block, limit - step)
+                    count = min(self.block, limit - step)
                     decoder.reserve(count)
                     at, tokens, log_probs = work(
                         decoder, drawing, uniform[step : step + count, column], at
                     )
-                if self._stops:
+                if self.stops:
                     at = self._stopped(so_far, row, before, tokens, at)
                 written.add(row, tokens, log_probs, at.length)
                 running = on_host(at.running).view_as(active)
@@ -290,9 +310,9 @@ class BatchGenerator:
 
     def _made(self) -> Decoder:
         """A decoder with the present weights."""
-        if self._decoder_type is LlamaDecoder:
-            return LlamaDecoder(self._policy, merged=not self._beside)
-        return self._decoder_type(self._policy)
+        if self.decoder_type is LlamaDecoder:
+            return LlamaDecoder(self.policy, merged=not self.beside)
+        return self.decoder_type(self.policy)
 
     def _stopped(
         self, so_far: list[list[int]], row: Tensor, running: Tensor, tokens: Tensor, at: Slots
@@ -310,7 +330,7 @@ class BatchGenerator:
             ids = so_far[rows[slot]]
             for token in columns[slot][: length[slot] - len(ids)]:
                 ids.append(token)
-                if self._stops.end(ids):
+                if self.stops.end(ids):
                     stopped[slot], length[slot] = True, len(ids)
                     break
         over = to_device(stopped, row.device)
@@ -330,6 +350,13 @@ def unmerged(policy: Policy, longest: int) -> bool:
     if shares(policy.device):
         return adapters
     return adapters and policy.keeps_decoder and longest <= UNMERGED_UP_TO
+
+
+def without_gradients(policy: Policy) -> AbstractContextManager[None]:
+    """Inside, no gradients are kept. Inference mode is a little faster, but makes autocast cast the
+    weights anew for every product.
+    """
+    return torch.inference_mode() if policy.autocast_dtype is None else torch.no_grad()
 
 
 def choose_decoder(policy: Policy, wanted: str) -> type[Decoder]:

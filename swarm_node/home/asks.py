@@ -104,8 +104,8 @@ class Start:
         others = self.option(TASKS).flags[0]
         raise UserError(
             f"{printable(str(self.home))} was trained with {_listed(shown)}, which only its user "
-            f"may name, as a home may be a stranger's: start with {flags}, or with {others} to ask "
-            "others"
+            f"may name, as a home may be a stranger's: start with {flags}, or name other tasks "
+            f"with {others}"
         )
 
     def otherwise(self) -> str:

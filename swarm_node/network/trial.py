@@ -14,12 +14,8 @@ from swarm_node.network.backend import Backend, CallFailed
 from swarm_node.network.process.keeper import load_memory
 from swarm_node.network.process.runner import BootstrapNode, bootstrap_nodes, why
 from swarm_node.network.process.service import free_port, reachability_line
-from swarm_node.network.transport.backends import (
-    check_free,
-    listen_addresses,
-    make_backend,
-    make_gate,
-)
+from swarm_node.network.transport.backends import check_free, listen_addresses, make_gate
+from swarm_node.network.transport.libraries import make_backend
 from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.settings import NetworkConfig, NodeConfig
 

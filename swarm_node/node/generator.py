@@ -178,6 +178,8 @@ def generator_environment(threads: int) -> dict[str, str]:
 class NoTrainer(Trainer):
     """The trainer of a process that only generates: no optimiser, no reference model."""
 
+    rows = "none"  # it trains on none
+
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
         raise NotImplementedError("the generator process does not train")
 

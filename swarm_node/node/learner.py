@@ -23,10 +23,10 @@ from swarm_node.policy.memory_plan import fitted
 from swarm_node.policy.plan import Plan, amount
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.tried import Tried
-from swarm_node.rollouts.defence import LayeredDefence
+from swarm_node.rollouts.defence import LAYERS, LayeredDefence
 from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
 from swarm_node.rollouts.pool import ExternalScoring, Reuse, RolloutPool, ScoringAhead
-from swarm_node.settings import DefenceConfig, LearningConfig, NodeConfig, asked_for
+from swarm_node.settings import DefenceConfig, LearningConfig, NodeConfig
 from swarm_node.training.trainer import GrpoTrainer
 
 # Groups come once a second at most, and a round may take a tenth of that
@@ -53,12 +53,11 @@ class Learner:
         """
         policy, plan = self.policy, self.plan
         parameters = sum(p.numel() for p in policy.model.parameters())
-        packing = getattr(self.node.trainer, "packing", None)
         return {
             "model": f"{Path(policy.name).name} ({parameters / 1e6:.1f} M)",
             "device": str(policy.device),
-            "rows": packing.value if packing else "padded",
-            "decoder": getattr(self.node.generator, "decoder_name", ""),
+            "rows": self.node.trainer.rows,
+            "decoder": self.node.generator.decoder_name,
             "linear layers": policy.arithmetic,
             "memory": f"about {amount(plan.total)} of {amount(plan.room)}" if plan else "",
         }
@@ -122,17 +121,17 @@ def build_node(
 
 
 def build_generator(config: LearningConfig, policy: Policy) -> Generator:
-    """The generator of an extension whose section asks for it, else one in this process."""
-    for name in asked_for(config, "generators"):
-        made: Generator | None = plugins.load("generators", name)(policy, config)
-        if made is not None:
-            return made
-    return BatchGenerator(policy, config.generation)
+    """A vLLM server's where the configuration names one, else one in this process."""
+    if not config.vllm.url:
+        return BatchGenerator(policy, config.generation)
+    from swarm_node.generation.vllm.generator import vllm_generator  # now: it loads httpx
+
+    return vllm_generator(policy, config)
 
 
 def build_defence(config: DefenceConfig) -> LayeredDefence:
     """The layers in the order in which the configuration names them."""
-    return LayeredDefence([plugins.load("defences", name)() for name in config.layers])
+    return LayeredDefence([plugins.chosen("defences", name, LAYERS)() for name in config.layers])
 
 
 def build_trainer(

@@ -27,11 +27,16 @@ from swarm_node.policy.device import attempt, keep_freed
 from swarm_node.policy.download import announce, only_bars_of_downloads
 from swarm_node.policy.hardware import choose_device, multiplies_bfloat16
 from swarm_node.policy.policy import Frame, Policy
-from swarm_node.policy.precision import Use, plain, precision_of
+from swarm_node.policy.precision import Use, plain
 from swarm_node.policy.soundness import Damaged
 from swarm_node.policy.tokenizer_trial import TooSlow
 from swarm_node.policy.tried import Tried
-from swarm_node.settings import NO_TEMPLATE, EvaluationConfig, LearningConfig, ModelConfig
+from swarm_node.settings import (
+    NO_TEMPLATE,
+    EvaluationConfig,
+    LearningConfig,
+    ModelConfig,
+)
 
 
 def configured_policy(
@@ -39,9 +44,9 @@ def configured_policy(
     resume: Path | None = None,
     tried: Tried | None = None,
 ) -> Policy:
-    """The policy of a whole configuration, with the frame around its prompts and the precision of
-    an extension whose section asks for one. `tried`: what is known to work here. UserError if the
-    model's chat template does not take the frame.
+    """The policy of a whole configuration, with the frame around its prompts and the precision that
+    it asks for. `tried`: what is known to work here. UserError if the model's chat template does
+    not take the frame.
     """
     policy = load_policy(config.model, resume, precision_of(config))
     policy.tried = tried or policy.tried
@@ -50,6 +55,15 @@ def configured_policy(
     arguments = parse_json(config.model.template_arguments or "{}") if chat else {}
     policy.take(Frame(system, arguments, next(iter(config.generation.stop), ""), chat))
     return policy
+
+
+def precision_of(config: LearningConfig | EvaluationConfig) -> Use:
+    """What puts the precision of a configuration into a model."""
+    if config.fp8.precision == "bf16":
+        return plain
+    from swarm_node.policy.fp8.linear import use_fp8  # now: few ask for it
+
+    return partial(use_fp8, config)
 
 
 ROOM_OF_TABLES = 2**30  # bytes: masks and rotations that no file has

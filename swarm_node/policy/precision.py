@@ -1,10 +1,7 @@
-"""The type of numbers in which a model's linear layers multiply. An extension can put in its own
-layers here.
+"""The type of numbers in which a model's linear layers multiply: an interface.
 
-`Precision` itself is plain and changes nothing. An extension registers, under
-`swarm_node.precision`, a function of a model, the whole configuration and a device. It changes the
-model and returns a subclass, or None if its options are off. The extension is loaded only if an
-option of its section is set.
+`Precision` itself is plain and changes nothing. `fp8/linear.py` puts layers of its own into a model
+and returns a subclass.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,11 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from pydantic import BaseModel
 from torch import Tensor
-
-from swarm_node.common import plugins
-from swarm_node.settings import asked_for
 
 Map = Callable[[Tensor], Tensor]  # an affine map of the last dimension
 
@@ -62,18 +55,3 @@ Use = Callable[[Any, torch.device], Precision]
 def plain(model: Any, device: torch.device) -> Precision:
     """Leaves the model as it is."""
     return PLAIN
-
-
-def precision_of(config: BaseModel) -> Use:
-    """A function that puts into a model the precision of the extension that the configuration asks
-    for.
-    """
-
-    def use(model: Any, device: torch.device) -> Precision:
-        for name in asked_for(config, "precision"):
-            made: Precision | None = plugins.load("precision", name)(model, config, device)
-            if made is not None:
-                return made
-        return PLAIN
-
-    return use

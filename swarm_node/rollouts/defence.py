@@ -120,6 +120,14 @@ class RescueLayer(Layer):
         return mixed(local, external, rng)
 
 
+# By the names that `defence.layers` has for them
+LAYERS: Mapping[str, Callable[[], Layer]] = {
+    "length": LengthLayer,
+    "ngrams": NgramsLayer,
+    "rescue": RescueLayer,
+}
+
+
 class LayeredDefence:
     """Decides which completions of external groups are trained on: its layers in turn."""
 

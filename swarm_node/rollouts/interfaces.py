@@ -68,6 +68,11 @@ class Environment(Protocol):
 class Generator(Protocol):
     """Compute, first half: prompts in, completions out."""
 
+    @property
+    def decoder_name(self) -> str:
+        """What decodes here, for people."""
+        ...
+
     def generate(
         self, prompts: Sequence[str], group_size: int, stream: str
     ) -> list[GeneratedGroup | Skipped]:
@@ -96,6 +101,11 @@ class Generator(Protocol):
 
 class Trainer(Protocol):
     """Compute, second half: scored groups in, better weights out."""
+
+    @property
+    def rows(self) -> str:
+        """How sequences stand in the rows of a batch, for people."""
+        ...
 
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
         """One update. Uninformative groups cost nothing. Without an informative one no step is

@@ -81,6 +81,17 @@ def longest(answer: str) -> int:
     return TIMES * len(answer) + MORE
 
 
+def answer_of(text: str) -> str:
+    """The text without the white space around it, if that is little: much of it, or odd signs,
+    could say something.
+    """
+    answer = text.strip(WHITE)
+    begin = text.find(answer)
+    return (
+        answer if max(begin, len(text) - begin - len(answer)) <= max(2, len(answer) // 4) else text
+    )
+
+
 def plain(text: str, *known: str) -> bool:
     """Whether a text has only signs of a keyboard, a few of arithmetic, and those of the `known`
     texts, in any case: odd white space and letters that look alike could say something.

@@ -17,8 +17,6 @@ from swarm_node.settings.model import ModelConfig as ModelConfig
 from swarm_node.settings.network import NetworkConfig as NetworkConfig
 from swarm_node.settings.page import ObservedConfig as ObservedConfig
 from swarm_node.settings.page import PageConfig as PageConfig
-from swarm_node.settings.plugged import adjusted as adjusted
-from swarm_node.settings.plugged import asked_for as asked_for
 from swarm_node.settings.plugged import part_of as part_of
 from swarm_node.settings.plugged import section_of as section_of
 from swarm_node.settings.programs import ArchiveConfig as ArchiveConfig

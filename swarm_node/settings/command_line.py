@@ -100,9 +100,9 @@ def sources_of(
     word, flags = parse(kind, argv, program, takes)
     file = shipped(Path(word)) if word and not first else None
     stored = flatten(read_options(file)) if file else {}
-    in_file = by_present_names(kind, {key: f"{file}: {key}" for key in stored})
+    names = by_present_names(kind, {key: f"{file}: {key}" for key in stored})
     given = [
-        OptionSource("file", by_present_names(kind, stored), in_file),
+        OptionSource("file", by_present_names(kind, stored), names),
         read_variables(kind, KINDS, os.environ),
         flags,
     ]

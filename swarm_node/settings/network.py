@@ -6,6 +6,9 @@ from pydantic import Field
 
 from swarm_node.settings.sections import Alias, Listening, PlugIn, Positive, Program, Section, Text
 
+# The libraries that ship: network/transport/libraries.py has their code
+BACKENDS = ("hivemind", "libp2p")
+
 
 class NetworkConfig(Section):
     """How to find other nodes, and how much to do for them."""
@@ -14,7 +17,7 @@ class NetworkConfig(Section):
     enabled: bool = True
     """Whether to connect to peers. Without a network, local groups take the place of external ones.
     """
-    backend: Annotated[str, PlugIn("backends")] = "hivemind"
+    backend: Annotated[str, PlugIn("backends", besides=BACKENDS)] = "hivemind"
     """Library that carries the messages: hivemind, or libp2p, which needs the extra of that name.
     Nodes with different backends can be in one swarm.
     """

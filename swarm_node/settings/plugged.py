@@ -7,7 +7,7 @@ Its options are then set as all others are: by file, variable and flag. `section
 Sections that come with swarm-node are plain fields of the configurations, and not found this way.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -16,7 +16,6 @@ from swarm_node.common import plugins
 from swarm_node.settings.sections import Section
 
 KIND = "settings"
-C = TypeVar("C", bound=BaseModel)
 S = TypeVar("S", bound=Section)
 
 
@@ -55,25 +54,3 @@ def part_of(config: BaseModel, kind: type[BaseModel]) -> dict[str, Any]:
     """What a configuration has of all that one of this kind has: sections and options, by name."""
     wanted = {*kind.model_fields, *plugged_sections(kind)}
     return {name: value for name, value in config if name in wanted}
-
-
-def asked_for(config: BaseModel, group: str) -> list[str]:
-    """The names registered in this group whose section, of the same name, has an option that the
-    user set.
-    """
-    sections = {name: value for name, value in config if isinstance(value, Section)}
-    return [
-        name
-        for name in plugins.registered(group)
-        if name in sections and sections[name] != type(sections[name])()
-    ]
-
-
-def adjusted(config: C, say: Callable[[str], None], keep: bool = False) -> C:
-    """The configuration as what is registered adjusts it before anything runs; each change is said
-    in a line. `keep`: it may write into the home. UserError where the configuration contradicts
-    what it names, such as a card.
-    """
-    for name in plugins.registered("adjustments"):
-        config = plugins.load("adjustments", name)(config, say, keep)
-    return config

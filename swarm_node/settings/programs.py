@@ -14,7 +14,7 @@ from swarm_node.settings.configuration import Configuration
 from swarm_node.settings.limits import LimitsConfig
 from swarm_node.settings.manifest import JoiningConfig
 from swarm_node.settings.model import Fp8Config, GenerationConfig, ModelConfig
-from swarm_node.settings.network import NetworkConfig
+from swarm_node.settings.network import BACKENDS, NetworkConfig
 from swarm_node.settings.page import ObservedConfig
 from swarm_node.settings.questions import (
     AnswerForm,
@@ -88,13 +88,16 @@ class LearningConfig(WithQuestions):
 
 
 class NodeConfig(LearningConfig, WithObservers):
-    """A node that trains a model and shares with the swarm."""
+    """A node that trains a model and shares with the swarm. The defaults are those for a starter. A
+    `run` that is given no model trains smollm2-135m, and sets other values to suit it:
+    docs/reference/options.md has both, and `swarm-node check` prints them.
+    """
 
     from_home: ClassVar[frozenset[str]] = frozenset({"swarm"})
     home: Path = Path("~/.swarm-node")
-    """Home folder of the node, for its identity, checkpoints and logs. Outside of it, only the
-    files and plug-ins that you name for this home are noted, in your state folder
-    (docs/reference/home.md).
+    """Home folder of the node, for its identity, checkpoints and logs. Two things are kept outside
+    of it: the names of files and plug-ins that you give for this home, in your state folder, and
+    what is downloaded, in your cache folder (docs/reference/home.md).
     """
     max_rounds: Count = 0
     """Stop after this many rounds in total, including those before a resume. 0: continue until
@@ -174,7 +177,9 @@ class BootstrapConfig(WithObservers):
     """
     mdns: Annotated[bool, _as_in_run("mdns")] = True
     """Let nodes on the same local network find this one."""
-    backend: Annotated[str, PlugIn("backends"), _as_in_run("backend")] = "hivemind"
+    backend: Annotated[str, PlugIn("backends", besides=BACKENDS), _as_in_run("backend")] = (
+        "hivemind"
+    )
     """Library that carries the messages."""
     swarm: SwarmName = "public"
     """Name of the swarm."""

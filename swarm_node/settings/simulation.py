@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from swarm_node.settings.network import BACKENDS
 from swarm_node.settings.programs import LearningConfig
 from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section, Share, WithCommas
 from swarm_node.settings.training import DefenceConfig
@@ -93,7 +94,7 @@ class SimulationConfig(LearningConfig):
     """memory: all nodes of an arm and seed run in one process, and the run is deterministic.
     process: every node is a real process with a real network, and runs at its own pace.
     """
-    node_backends: tuple[Annotated[str, PlugIn("backends")], ...] = ()
+    node_backends: tuple[Annotated[str, PlugIn("backends", besides=BACKENDS)], ...] = ()
     """Network backends of nodes 0, 1, ... in turn, such as hivemind,libp2p. Empty: every node has
     the default.
     """

@@ -12,6 +12,10 @@ from swarm_node.settings.sections import Alias, Count, PlugIn, Positive, Section
 MICRO_BATCH = {"gpu": 16384, "cpu": 2048, "group": 4096, "adapters": 256}
 
 
+# The layers of the defence that ship: rollouts/defence.py has their code
+LAYERS = ("length", "ngrams", "rescue")
+
+
 class RoundConfig(Section):
     """What a round is made of."""
 
@@ -97,12 +101,10 @@ class DefenceConfig(Section):
     docs/results/poisoning.md measures every layer.
     """
 
-    layers: Annotated[tuple[Annotated[str, PlugIn("defences")], ...], Alias("--defence")] = (
-        "length",
-        "ngrams",
-        "rescue",
-    )
-    """Layers of the defence, in the order in which they work: registered names, or FILE:CLASS.
+    layers: Annotated[
+        tuple[Annotated[str, PlugIn("defences", besides=LAYERS)], ...], Alias("--defence")
+    ] = LAYERS
+    """Layers of the defence, in the order in which they work: these names, or FILE:CLASS.
     length: drop completions that are much longer than local ones. ngrams: drop completions that
     contain strings which better external completions share and local ones lack. rescue: complete
     the prompt here as well, and keep only those external completions that score higher than the

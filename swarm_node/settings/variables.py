@@ -39,6 +39,7 @@ def read_variables(
     # `model` is a section of `run`, and a text of `contribute`
     own, own_sections = options(kind), sections(kind)
     values: dict[str, Any] = {}
+    names: dict[str, str] = {}  # as its user wrote them: an option may have an earlier name
     strange = []
     for name in ours:
         key, text = _present_name(key_of(name), kinds), environment[name]
@@ -50,14 +51,13 @@ def read_variables(
         if is_of_kubernetes or key not in keys | whole:
             strange.append(name)
         elif key in own or key in own_sections:
-            values[key] = read_value(own.get(key), text)
+            values[key], names[key] = read_value(own.get(key), text), name
     if strange:
         _warn_of(strange)
     values = flatten(nested(values))
-    # An earlier name in a mistake as the user wrote it
-    in_shell = by_present_names(kind, {key_of(name): name for name in ours})
-    names = {key: in_shell.get(key, variable(key)) for key in values}
-    return OptionSource("environment", values, names)
+    return OptionSource(
+        "environment", values, {key: names.get(key, variable(key)) for key in values}
+    )
 
 
 def key_of(name: str) -> str:

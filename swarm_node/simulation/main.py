@@ -33,7 +33,7 @@ from swarm_node.simulation.arms import (
 from swarm_node.simulation.attacks.hostile import hostile_nodes
 from swarm_node.simulation.cell_pool import run_cells
 from swarm_node.simulation.conclusion import conclusion
-from swarm_node.simulation.engines.engine import engine_of
+from swarm_node.simulation.engines.choice import engine_of
 from swarm_node.simulation.estimate import estimated
 from swarm_node.simulation.faults import Schedule
 from swarm_node.simulation.folder import ReportFolder
@@ -44,6 +44,7 @@ from swarm_node.telemetry import events
 from swarm_node.telemetry.jsonlines import JsonLines
 from swarm_node.telemetry.simulated import CellFailed, CellFinished, CellRound
 from swarm_node.telemetry.terminal import say
+from swarm_node.telemetry.trackers.observer import trackers
 
 WORKER = (sys.executable, "-P", "-m", "swarm_node.simulation.worker")
 
@@ -102,7 +103,7 @@ def simulate(
         for line in estimated(config, todo, at_once):
             say(console, line)
         with events.Telemetry(show=warn) as telemetry:
-            events.observe(telemetry, folder.path, config)
+            events.observe(telemetry, folder.path, config, {"trackers": trackers})
             telemetry.add(JsonLines(folder.events, warn))
             telemetry.add(
                 SimulationTerminal(console, len(todo), config.rounds, config.round.questions, clock)

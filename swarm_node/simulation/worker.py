@@ -15,7 +15,8 @@ from swarm_node.common.channel import Channel, inherited, telling
 from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation import worker_messages
 from swarm_node.simulation.arms import Cell, cell_config
-from swarm_node.simulation.engines.engine import Run, engine_of
+from swarm_node.simulation.engines.choice import engine_of
+from swarm_node.simulation.engines.engine import Run
 
 MEMORY_SAMPLES = 30  # per cell
 

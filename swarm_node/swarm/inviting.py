@@ -17,7 +17,7 @@ FROM_ANYWHERE, HERE = 1, 3
 MANIFEST_BYTES = 1 << 20
 
 
-def added(home: Path, answer: Mapping[str, Any]) -> dict[str, Any]:
+def invitation(home: Path, answer: Mapping[str, Any]) -> dict[str, Any]:
     """What `status` adds: the code, and the command that prints one. Empty while others cannot
     reach the node.
     """
@@ -34,8 +34,8 @@ def advice(home: Path) -> str:
 
 
 def of_node(home: Path, answer: Mapping[str, Any]) -> Invitation:
-    """The invitation by a node's answer. Raises what `added` catches, where the answer is not that
-    of such a node.
+    """The invitation by a node's answer. Raises what `invitation` catches, where the answer is not
+    that of such a node.
     """
     network, training = answer["network"], answer.get("training", {})
     # Those known for longest first

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from protocol.card import (
     DAY,
@@ -26,7 +26,6 @@ from protocol.card import (
 )
 from protocol.identity import Identity
 from protocol.member import judge
-from swarm_node.common import plugins
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.files import write_bytes
 from swarm_node.home.folder import KEY_FILE, load_identity, owned
@@ -41,8 +40,10 @@ from swarm_node.network.transport.backends import check_addresses, never_dialled
 from swarm_node.network.trial import ask_for_cards, download
 from swarm_node.settings import BootstrapConfig, NetworkConfig, NodeConfig
 from swarm_node.settings.manifest import JoiningConfig
+from swarm_node.swarm.code import decode
 
 Config = NodeConfig | BootstrapConfig
+C = TypeVar("C", bound=Config)
 Chain = Sequence[bytes]  # cards, the oldest first
 MAX_DOWNLOAD = 1 << 20  # bytes
 CLOCK = "is the clock of this machine right?"
@@ -55,7 +56,7 @@ ADVICE: Mapping[str, str] = {  # by why a card is refused; of all others a membe
 }
 
 
-def follow_card(config: Config, say: Callable[[str], None], keep: bool) -> Config:
+def follow_card(config: C, say: Callable[[str], None], keep: bool = False) -> C:
     """The configuration as the card allows it; unchanged without a card. `keep`: write to the home.
     UserError.
     """
@@ -125,7 +126,7 @@ def _enter(
     source, text = section.source.get_secret_value(), section.code.get_secret_value()
     text = text or (source if source.startswith("swarm:") else "")
     own = load_identity(home) if keep or (home / KEY_FILE).exists() else Identity.create()
-    code = _read(text) if text else None
+    code = decode(text) if text else None
     proofs = [load_proof(home), *([code.proves(own)] if code else ())]
     found = [judge(each, own.peer_id, card, time.time()) for each in proofs]
     if not (ends := max((each for each in found if isinstance(each, int)), default=0)):
@@ -148,16 +149,12 @@ def _refused(why: str) -> str:
     return f"--manifest: {told(why)}; {advice}"
 
 
-def _read(text: str) -> Any:
-    return next((plugins.load("codes", name)(text) for name in plugins.registered("codes")), None)
-
-
 def _by_code(text: str, network: str, config: Config) -> tuple[Chain, Sequence[str], str]:
     """The chain, from the nodes that the code names; it contains the card that the maker of the
     code knew.
     """
-    code = _read(text)
-    if not getattr(code, "network", ""):
+    code = decode(text)
+    if not code.network:
         raise UserError("this code has no manifest: use swarm-node join")
     if network not in ("", code.network):
         raise UserError(_refused(Refusal.OTHER_NETWORK))
@@ -199,9 +196,7 @@ def _taken(file: Path, chain: Chain, network: str, before: Card | None, keep: bo
     return card
 
 
-def _narrowed(
-    config: Config, card: Card, others: Sequence[str], say: Callable[[str], None]
-) -> Config:
+def _narrowed(config: C, card: Card, others: Sequence[str], say: Callable[[str], None]) -> C:
     """The configuration with the swarm and addresses of the card, and no more tasks and completions
     than it allows.
     """
@@ -268,7 +263,7 @@ def described(card: Card) -> str:
     )
 
 
-def said(home: Path, answer: Mapping[str, Any]) -> dict[str, Any]:
+def card_facts(home: Path, answer: Mapping[str, Any]) -> dict[str, Any]:
     """What `status` adds: the card, and which tasks of this node it no longer has."""
     _, card = load_cards(cards_file(home))
     if not isinstance(card, Card) or answer.get("network", {}).get("swarm") != swarm_of(card):

@@ -2,12 +2,12 @@
 them to its sinks.
 
 Events are plain data: no clock, no text formatting, no I/O. Sinks turn them into a terminal view or
-JSON lines; code that emits an event does not know the sinks. Packages that extend the core have
-events of their own.
+JSON lines; code that emits an event does not know the sinks. A simulation has events of its own
+(`simulated.py`).
 
-Observers are sinks that listen to a run from its first second, such as a page, uploads, samples of
-rollouts and trackers. The core knows none of them by name: `observe` asks those that packages
-register.
+Observers are sinks that listen to a run from its first second, such as a page, samples of rollouts
+and trackers. A command has a table of them, and `observe` makes those that its configuration asks
+for.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Protocol, Self
 
-from swarm_node.common import plugins
 from swarm_node.common.errors import UserError, reason_of
 from swarm_node.common.redaction import hidden
 from swarm_node.rollouts.groups import RoundReport, Selection
@@ -213,12 +212,15 @@ process, but the observer starts threads only at the event `Begun` and loads wha
 """
 
 
-def observe(telemetry: Telemetry, folder: Path, config: Section) -> int:
+def observe(
+    telemetry: Telemetry, folder: Path, config: Section, factories: Mapping[str, Factory]
+) -> int:
     """Add every observer that this configuration asks for.
 
     Args:
         folder: that of the run: the home of a node, or the report folder of a simulation.
         config: that of the command, such as NodeConfig, BootstrapConfig or SimulationConfig.
+        factories: the command's, by the name that a line about a failure gives.
 
     Returns:
         How many observers it added.
@@ -227,16 +229,15 @@ def observe(telemetry: Telemetry, folder: Path, config: Section) -> int:
         UserError: an observer cannot be loaded, cannot begin, or finds a mistake in its options.
     """
     made = 0
-    for name in plugins.registered("observers"):
-        factory: Factory = plugins.load("observers", name)
+    for name, factory in factories.items():
         try:
             observer = factory(folder, config, telemetry)
         except UserError:
             raise
         except Exception as error:
             raise UserError(
-                f"observer {name} cannot begin: {type(error).__name__}: {error}; fix it, or "
-                "remove its package"
+                f"observer {name} cannot begin: {type(error).__name__}: {error}; fix that, or "
+                "choose another folder"
             ) from error
         if observer is not None:
             telemetry.add(Guarded(f"observer {name}", observer, telemetry.show))

@@ -208,6 +208,11 @@ def imitating(terms: Terms, bounds: Bounds) -> TokenLoss:
     )
 
 
+# Objectives that do not read `proximal`: an update of several steps need not compute it. Of an
+# objective of the user's nothing is known, so it is computed
+WITHOUT_PROXIMAL: tuple[Objective, ...] = (clipped,)
+
+
 @dataclass(frozen=True, slots=True)
 class Mismatch:
     """How far the log-probs of training are from those of generation, for tokens that had the same

@@ -34,6 +34,7 @@ from swarm_node.policy.recompute import blocks_of
 from swarm_node.rollouts.groups import ScoredGroup, Skipped, StepReport
 from swarm_node.settings import MICRO_BATCH, GenerationConfig, TrainingConfig
 from swarm_node.training.objectives import (
+    WITHOUT_PROXIMAL,
     Advantages,
     Bounds,
     Objective,
@@ -117,6 +118,11 @@ class GrpoTrainer:
         # Longer groups are cut
         self._token_budget = config.token_budget or max(usual, MICRO_BATCH["group"])
         self._filled = MICRO_BATCH["adapters"] if policy.frugal else config.token_budget or usual
+
+    @property
+    def rows(self) -> str:
+        """See interfaces.Trainer."""
+        return self.packing.value if self.packing else "padded"
 
     def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
         """See interfaces.Trainer. Uninformative groups cost nothing, and without any no step is
@@ -365,7 +371,7 @@ class GrpoTrainer:
         """The group with the present policy's log-probs, where needed, before the first of several
         steps moves it.
         """
-        if None not in group.behaviour and self._config.objective == "clipped":
+        if None not in group.behaviour and self._objective in WITHOUT_PROXIMAL:
             return group
         present = self._present_log_probs(group, totals)
         behaviour = [known or now for known, now in zip(group.behaviour, present, strict=True)]

@@ -43,7 +43,9 @@ def test_every_command_in_the_documents_is_a_module_that_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", sorted([*TUTORIALS.glob("*.md"), *HOW_TO.glob("*.md")]), ids=lambda page: page.stem
+    "page",
+    sorted([ROOT / "README.md", *TUTORIALS.glob("*.md"), *HOW_TO.glob("*.md")]),
+    ids=lambda page: page.stem,
 )
 def test_every_command_that_a_reader_types_exists_and_has_the_flags_that_it_is_given(
     page: Path,

@@ -18,7 +18,7 @@ OURS = {
     "swarm_node/node/generator.py": "the trainer wrote it",
     "swarm_node/integrations/handle.py": "the parent process wrote it",
     "swarm_node/environments/dataset/json_rows.py": "it finds the end of an element, bounded there",
-    "swarm_node/environments/dataset/elsewhere.py": "the parent process wrote it",
+    "swarm_node/environments/elsewhere.py": "the parent process wrote it",
     "swarm_node/environments/dataset/source.py": "compile.py of the same folder wrote it",
     "swarm_node/environments/taskset/source.py": "compile.py of the same folder wrote it",
     "swarm_node/simulation/worker_messages.py": "the parent process wrote it",

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from protocol.identity import Identity
 from protocol.messages import PeerId
 from swarm_node.network.backend import Backend, Caller, Handler, Stream
-from swarm_node.network.transport.backends import make_backend
+from swarm_node.network.transport.libraries import make_backend
 from swarm_node.network.transport.streams import StreamBackend
 from swarm_node.settings import NetworkConfig
 from tests.waiting import PATIENCE, until_awaited

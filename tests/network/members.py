@@ -26,7 +26,7 @@ from swarm_node.network.process import control
 from swarm_node.network.process.messages import Rules
 from swarm_node.network.process.runner import ExchangeRunner, bootstrap_nodes
 from swarm_node.network.process.service import free_port
-from swarm_node.network.transport.backends import make_backend
+from swarm_node.network.transport.libraries import make_backend
 from swarm_node.network.transport.multiaddr import split_peer
 from swarm_node.rollouts.groups import ExternalGroup
 from swarm_node.settings import NetworkConfig

@@ -16,7 +16,8 @@ from libp2p.stream_muxer.yamux.yamux import Yamux
 from protocol.identity import Identity
 from swarm_node.common.errors import UserError
 from swarm_node.network.backend import CallFailed, Failure
-from swarm_node.network.transport import backends, hivemind_backend
+from swarm_node.network.transport import hivemind_backend, libraries
+from swarm_node.network.transport.backends import check_addresses
 from swarm_node.network.transport.hivemind_backend import HivemindBackend
 from swarm_node.network.transport.libp2p.backend import Libp2pBackend, TrioStream
 from swarm_node.settings import NetworkConfig
@@ -82,7 +83,7 @@ async def test_an_address_this_machine_lacks_is_a_line_for_the_user(
 )
 def test_a_malformed_address_is_a_line_for_the_user(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        backends.check_addresses(NetworkConfig(**options))
+        check_addresses(NetworkConfig(**options))
 
 
 async def test_the_death_of_p2pd_is_seen_at_once_and_calls_fail_cleanly() -> None:
@@ -270,7 +271,7 @@ def test_a_missing_library_is_a_line_for_the_user(
     with pytest.raises(
         UserError, match=r"is not installed; run: pip install .*, or choose (the|another) backend"
     ):
-        backends.make_backend(NetworkConfig(backend=backend), Identity.create())
+        libraries.make_backend(NetworkConfig(backend=backend), Identity.create())
 
 
 async def test_a_connection_on_which_every_call_times_out_is_replaced(

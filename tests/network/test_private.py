@@ -24,7 +24,7 @@ from swarm_node.network.actions import Disconnect
 from swarm_node.network.backend import Caller, CallFailed, Failure
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.process.keeper import CARDS_FILE, PROOF_FILE, keep_cards
-from swarm_node.network.transport.backends import make_backend
+from swarm_node.network.transport.libraries import make_backend
 from swarm_node.network.transport.streams import ask
 from swarm_node.settings import NetworkConfig
 from tests.cards import KEYS, TODAY, signed

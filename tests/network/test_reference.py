@@ -66,8 +66,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
 
 
 def test_status_answers_with_the_keys_of_its_page(seen: Seen) -> None:
-    of_an_extension = {"invitation", "advice"}
-    assert seen.status.keys() | of_an_extension == rows("status.md", "The object").keys()
+    where_reachable = {"invitation", "advice"}
+    assert seen.status.keys() | where_reachable == rows("status.md", "The object").keys()
     # There once a round has ended, or if set
     guest = {"limits", "traffic_megabytes", "resting", "at_once"}
     assert seen.status["training"].keys() - guest == rows("status.md", "training").keys() - guest

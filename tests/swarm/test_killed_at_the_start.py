@@ -16,7 +16,7 @@ from protocol.identity import Identity
 from swarm_node.common import children
 from swarm_node.common.children import STARTS, ChildKilled
 from swarm_node.common.errors import TemporaryError, UserError, exit_code
-from swarm_node.environments.dataset import elsewhere
+from swarm_node.environments import elsewhere
 from swarm_node.environments.plugged import PluggedKind
 from swarm_node.generation.vllm.server import NoServer, VllmServer
 from swarm_node.network.process import service

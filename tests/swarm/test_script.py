@@ -6,7 +6,6 @@ import pytest
 
 import swarm_node
 from swarm_node import NodeConfig, UserError, join
-from swarm_node.common import plugins
 from tests.commands import python
 
 ROOT = Path(__file__).parents[2]
@@ -25,18 +24,8 @@ def test_importing_the_package_loads_next_to_nothing_and_every_name_is_on_the_pa
     )
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = swarm_node.nothing
-    assert {*swarm_node.__all__, *plugins.registered("api")} == {*dir(swarm_node)}
+    assert {*swarm_node.__all__} == {*dir(swarm_node)}
     assert "\n    join(config:" in python("-c", "import swarm_node; help(swarm_node)").stdout
-
-
-def test_a_module_of_the_package_is_imported_without_asking_extensions(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(plugins, "registered", lambda kind: {}[kind])
-    with pytest.raises(AttributeError):
-        swarm_node.__getattr__("starters")
-    with pytest.raises(KeyError):
-        swarm_node.__getattr__("nothing")
 
 
 @pytest.mark.slow

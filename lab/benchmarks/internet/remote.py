@@ -17,7 +17,8 @@ from lab.benchmarks.internet.namespaces import Namespace
 from protocol.identity import Identity
 from protocol.messages import PeerId
 from swarm_node.network.backend import Backend, Caller, CallFailed
-from swarm_node.network.transport.backends import MAX_CONNECTIONS, make_backend
+from swarm_node.network.transport.backends import MAX_CONNECTIONS
+from swarm_node.network.transport.libraries import make_backend
 from swarm_node.settings import NetworkConfig
 
 ROOT = Path(__file__).parents[3]

@@ -20,15 +20,15 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from swarm_node.common.errors import UserError, printable
-from swarm_node.environments.dataset.questions import HELD_OUT, NEVER, Question, Questions
+from swarm_node.environments.dataset.questions import NEVER, Question, Questions
 from swarm_node.environments.dataset.source import (
-    SEED_QUESTIONS,
     SOURCE,
     FileItem,
     Judge,
     references_of,
 )
 from swarm_node.environments.dataset.verifiers import NAMED, letter_of, text_of
+from swarm_node.environments.split import HELD_OUT, SEED_QUESTIONS
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.scoring import contract
 from swarm_node.scoring.bound import RIGHT_FROM, Bounded

@@ -14,9 +14,11 @@ from typing import Any
 
 from swarm_node.common.errors import UserError, reason_of
 from swarm_node.common.files import open_to_read
-from swarm_node.environments.dataset import answerable, elsewhere, hub, questions, reading, shapes
-from swarm_node.environments.dataset.questions import HELD_OUT, TRAIN, Questions
+from swarm_node.environments import elsewhere
+from swarm_node.environments.dataset import answerable, hub, questions, reading, shapes
+from swarm_node.environments.dataset.questions import Questions
 from swarm_node.environments.dataset.verifiers import shown
+from swarm_node.environments.split import HELD_OUT, TRAIN
 from swarm_node.settings.questions import VERIFIERS, DatasetConfig
 
 SHOWN = 3  # examples

@@ -3,77 +3,25 @@
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from protocol.messages import PeerId, Question, Round
+from protocol.messages import Question
 from swarm_node.common.errors import UserError, printable
-from swarm_node.environments.dataset import elsewhere
+from swarm_node.environments import elsewhere
 from swarm_node.environments.dataset.hub import HUB, variables
-from swarm_node.environments.dataset.questions import HELD_OUT, MARKS, NEVER, TRAIN
+from swarm_node.environments.dataset.questions import MARKS, NEVER
 from swarm_node.environments.dataset.source import SOURCE
-from swarm_node.environments.kinds import EVALUATION, Asking, EnvironmentKind
-from swarm_node.environments.rewards import DIGITS, RewardRule
-from swarm_node.environments.scored import Answers, Rewards, ScoredEnvironment
-from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
-from swarm_node.scoring.client import Scoring, ScoringClient, ScoringPool, slow_workers
+from swarm_node.environments.kinds import Asking, EnvironmentKind
+from swarm_node.environments.rewards import DIGITS
+from swarm_node.environments.scored import Rewards
+from swarm_node.environments.split import TRAIN
+from swarm_node.environments.split_environment import SplitEnvironment, tasks_of
+from swarm_node.rollouts.groups import Skipped, Tasks
+from swarm_node.scoring.client import ScoringClient, ScoringPool, slow_workers
 from swarm_node.settings import EnvironmentConfig
 from swarm_node.settings.questions import DatasetConfig
-
-
-def tasks_of(name: str) -> Tasks:
-    """The tasks train and held_out of an environment of this name."""
-    return MappingProxyType({name: (TRAIN, HELD_OUT)})
-
-
-class SplitEnvironment(ScoredEnvironment):
-    """Peers ask the questions to train on; evaluation asks those held out, each once."""
-
-    def __init__(
-        self,
-        name: str,
-        version: str,
-        held_out: int,
-        tasks: Sequence[str],
-        scoring: Scoring,
-        settings: EnvironmentConfig,
-        folder: "TemporaryDirectory[str]",
-        form: str = "whole",
-    ) -> None:
-        """`folder`: the files that the scoring processes read; `close` deletes it. `form`: the form
-        of answers where the options name none.
-        """
-        rule, answers = RewardRule(settings.scoring), Answers.configured(settings, form)
-        super().__init__(name, version, tasks_of(name), tasks, scoring, rule, answers)
-        self.count = held_out  # for `eval`
-        self._folder = folder
-
-    @property
-    def catalogue(self) -> Catalogue:
-        """What peers may ask. It has no held-out questions: a group on one is refused, or it would
-        be trained on.
-        """
-        return Catalogue({self.name: (self.version, {self.name: (TRAIN,)})})
-
-    def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
-        if author != EVALUATION and (self.name, HELD_OUT) not in self.tasks:
-            return super().sample(author, now, count)
-        if not self.count:
-            raise UserError(
-                f"no question is held out: raise --{self.name}.held-out, or add questions"
-            )
-        return [self._question((self.name, HELD_OUT), int(now), index) for index in range(count)]
-
-    def _shot_task(self, question: Question) -> tuple[str, str]:
-        return self.name, TRAIN
-
-    def close(self) -> None:
-        super().close()
-        self._folder.cleanup()
-
 
 NAME = "dataset"
 TASKS: Tasks = tasks_of(NAME)

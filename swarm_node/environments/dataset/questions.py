@@ -26,16 +26,20 @@ from swarm_node.environments.dataset.shapes import (
 )
 from swarm_node.environments.dataset.verifiers import NUMBERS
 from swarm_node.environments.scored import FORMS
+from swarm_node.environments.split import (
+    HELD_OUT,
+    LONG_PROMPT,
+    MAX_CHARS,
+    MAX_PROMPT_CHARS,
+    TRAIN,
+    share,
+)
 from swarm_node.scoring.bound import RULES
 
-MAX_PROMPT_CHARS = 16 * 1024
 MAX_ANSWER_CHARS = 16 * 1024
 MAX_ANSWER_DEPTH = 32  # of nested lists and objects: they are read again deeper in Python's stack
-# Of all prompts, and of all answers: the scoring process holds them in memory
-MAX_CHARS = 64 * 1024 * 1024
 MAX_COLUMNS = 64  # names kept for an error message
 SHOWN_LINES = 5  # line numbers kept of the rows left out for one reason
-TRAIN, HELD_OUT = "train", "held_out"
 BRACES = re.compile(r"\{(\w+(?:\.\w+)*)\}")  # of a template
 SHARED_WORDS = 8  # words in a run; a run in two questions says that one was made from the other
 # Verifiers that compare text, to which an answer is one value
@@ -44,7 +48,7 @@ OF_LETTERS = ("auto", "choice")
 # Form of an answer -> its name in messages
 MARKS = {"hashes": "after ####", "boxed": "in \\boxed{}"}
 
-LONG_PROMPT, LONG_ANSWER = "prompt above 16 KB", "answer above 16 KB"
+LONG_ANSWER = "answer above 16 KB"
 NEVER = "can never be correct"  # by its own verifier
 NO_PROMPT, NO_ANSWER, NO_TEXT = "no prompt", "no answer", "no Unicode text"
 
@@ -400,14 +404,6 @@ def _runs(text: str) -> list[int]:
         hash(tuple(words[k : k + SHARED_WORDS]))
         for k in range(max(1, len(words) - SHARED_WORDS + 1))
     ]
-
-
-def share(prompt: str) -> float:
-    """A hash of the prompt in [0, 1): the same for prompts that differ in case and white space
-    alone.
-    """
-    plain = " ".join(prompt.casefold().split())
-    return int(_digest(["split", plain])[:13], 16) / 16**13
 
 
 def _digest(value: Any) -> str:

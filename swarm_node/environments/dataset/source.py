@@ -1,21 +1,18 @@
 """The questions of a file as a source (`scoring/contract.py`). Runs in the scoring process only."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from functools import partial
-from math import gcd
 from pathlib import Path
 from typing import Any
 
 from swarm_node.environments.dataset import nothing_else, verifiers
-from swarm_node.environments.dataset.questions import HELD_OUT
 from swarm_node.environments.scored import FORMS
+from swarm_node.environments.split import place
 from swarm_node.scoring.bound import bound_of, plain
 
 SOURCE = "swarm_node.environments.dataset.source:DatasetSource"
 WHOLE_ANSWERS = ("json",)  # verifiers to which each answer is one value, whatever it is
-SEED_QUESTIONS = 256  # held-out questions that one seed names
 
 
 class Judge:
@@ -106,21 +103,3 @@ class DatasetSource:
         """
         rows = self._rows[config_id]
         return FileItem(*rows[place(config_id, seed, index, len(rows))], self._judge)
-
-
-def place(config_id: str, seed: int, index: int, count: int) -> int:
-    """Which of `count` questions an address names. A round asks none twice while there are enough.
-    Held-out questions come in order, 256 per seed, so that each has its turn.
-    """
-    if config_id == HELD_OUT:
-        return (seed * SEED_QUESTIONS + index) % count
-    number = int.from_bytes(hashlib.sha256(f"dataset/{seed}".encode()).digest(), "big")
-    return (number + index * _step(number >> 64, count)) % count
-
-
-def _step(number: int, count: int) -> int:
-    """A step coprime to `count`, so that such steps visit each place once."""
-    step = number % count or 1
-    while gcd(step, count) != 1:
-        step += 1
-    return step

@@ -15,9 +15,9 @@ from itertools import pairwise
 from typing import Any
 
 from swarm_node.common import loading
-from swarm_node.environments.reasoning_gym.scorers.scorers import answer_of
 from swarm_node.environments.scored import FORMS, behind_hashes, in_box, in_tags, without_thinking
 from swarm_node.scoring import bound
+from swarm_node.scoring.bound import answer_of
 
 MAX_CHARS = 4096  # of what is parsed or matched; a longer answer is wrong
 MAX_NUMBER_CHARS = 100

@@ -1,6 +1,4 @@
-"""`episodes` and `second_try` as kinds of environments: tasks such as bisect/tiny and
-second_try.gcd/easy.
-"""
+"""`episodes` as a kind of environments: tasks such as bisect/tiny."""
 
 from collections.abc import Sequence
 from types import MappingProxyType
@@ -9,17 +7,9 @@ from protocol.messages import Question
 from swarm_node.environments.episodes import source
 from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.plugged import EpisodicEnvironment
-from swarm_node.environments.reasoning_gym import catalogue
-from swarm_node.environments.reasoning_gym.environment import KIND as REASONING_GYM
-from swarm_node.environments.reasoning_gym.environment import PARTIAL
-from swarm_node.environments.reasoning_gym.installed import answerable, check_answerable
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.environments.scored import Answers
 from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import ScoringClient
-from swarm_node.scoring.contract import Turn
-
-PREFIX = "second_try."  # before the name of a data set of reasoning-gym
 
 
 class EpisodesKind(EnvironmentKind):
@@ -47,29 +37,4 @@ class EpisodesKind(EnvironmentKind):
         ).answer
 
 
-class SecondTryKind(EnvironmentKind):
-    """Every task of reasoning-gym, with a second try."""
-
-    name = "second_try"
-    tasks: Tasks = MappingProxyType(
-        {PREFIX + dataset: ids for dataset, ids in catalogue.TASKS.items()}
-    )
-    default_tasks = tuple(PREFIX + task for task in catalogue.STARTER_TASKS)
-
-    def start(self, tasks: Sequence[str], config: Asking) -> EpisodicEnvironment:
-        settings, version = config.environment, f"2-{catalogue.VERSION}"
-        scoring = ScoringClient(f"{__package__}.gym", version, settings.time_limit)
-        check_answerable([task.removeprefix(PREFIX) for task in tasks])
-        known = {PREFIX + dataset: ids for dataset, ids in answerable().items()}
-        about, rule = (self.name, version, known, tasks), RewardRule(settings.scoring, PARTIAL)
-        return EpisodicEnvironment(
-            *about, scoring, rule, Answers.configured(settings), 2, (Turn(""), Turn("0"))
-        )
-
-    def answer(self, question: Question) -> str:
-        return REASONING_GYM.answer(
-            question.model_copy(update={"dataset": question.dataset.removeprefix(PREFIX)})
-        )
-
-
-KIND, SECOND_TRY = EpisodesKind(), SecondTryKind()
+KIND = EpisodesKind()

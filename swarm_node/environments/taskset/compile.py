@@ -1,4 +1,4 @@
-"""Turns a task set into questions, in a process that ends at once (`dataset/elsewhere.py`): `python
+"""Turns a task set into questions, in a process that ends at once (`../elsewhere.py`): `python
 -m ...taskset.compile`, not for people. The node runs it twice and compares the results: what
 differs, no peer could rebuild.
 """
@@ -13,8 +13,8 @@ from typing import Any
 
 from swarm_node.common.errors import UserError
 from swarm_node.common.parsing import parse_json
-from swarm_node.environments.dataset import elsewhere
-from swarm_node.environments.dataset.questions import (
+from swarm_node.environments import elsewhere
+from swarm_node.environments.split import (
     HELD_OUT,
     LONG_PROMPT,
     MAX_CHARS,

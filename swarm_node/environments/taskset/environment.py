@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict
 from swarm_node.common import redaction
 from swarm_node.common.children import without_secrets
 from swarm_node.common.errors import UserError, printable
-from swarm_node.environments.dataset import elsewhere
-from swarm_node.environments.dataset.environment import SplitEnvironment, tasks_of
-from swarm_node.environments.dataset.questions import TRAIN
+from swarm_node.environments import elsewhere
 from swarm_node.environments.kinds import Asking, EnvironmentKind
+from swarm_node.environments.split import TRAIN
+from swarm_node.environments.split_environment import SplitEnvironment, tasks_of
 from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
 from swarm_node.scoring.client import Item, Scoring, ScoringClient, ScoringPool, slow_workers
 from swarm_node.settings import EnvironmentConfig

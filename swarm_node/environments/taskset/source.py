@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from swarm_node.environments.dataset.source import place
+from swarm_node.environments.split import place
 from swarm_node.environments.taskset import library
 from swarm_node.scoring.bound import bound_of, plain
 

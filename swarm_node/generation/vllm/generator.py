@@ -65,13 +65,11 @@ class RoundLost(ServerError):
     """The server failed for a whole round. The text is shown to the user if that goes on."""
 
 
-def vllm_generator(policy: Policy, config: LearningConfig) -> "VllmGenerator | OwnDecoder | None":
-    """The generator; None where no server is named. Registered under `swarm_node.generators`."""
+def vllm_generator(policy: Policy, config: LearningConfig) -> "VllmGenerator | OwnDecoder":
+    """The generator for the server that the configuration names."""
     options = config.vllm
-    if options.url and options.starts and policy.device.type == "cpu" and has_adapters(policy):
+    if options.starts and policy.device.type == "cpu" and has_adapters(policy):
         return OwnDecoder(policy, config.generation)
-    if not options.url:
-        return None
     place = placed(policy, config, options.device, options.arguments) if options.starts else None
     return VllmGenerator(policy, config.generation, options, place or ANYWHERE)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from swarm_node.common import linux
 from swarm_node.network.confinement import Confinement, Layers, of_this_process
-from swarm_node.network.transport import backends
+from swarm_node.network.transport import libraries
 from swarm_node.settings import NetworkConfig
 
 # Open files: p2pd inherits the limit, and has 64 to 512 peers, and many more that say nothing yet
@@ -44,7 +44,7 @@ def confine(
     the backend is not installed.
     """
     assert threading.active_count() == 1, "threads that exist already would not be bound"
-    daemon = backends.prepare(config)
+    daemon = libraries.prepare(config)
     raise_limit()  # as it cannot be raised any more afterwards
     paths = of_this_process({sockets: linux.OWN, **(homes or {})}, daemon)
     confinement = Confinement(paths, config.port)

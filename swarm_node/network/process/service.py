@@ -32,10 +32,10 @@ from swarm_node.network.transport.backends import (
     MAX_CONNECTIONS,
     check_free,
     listen_addresses,
-    make_backend,
     make_gate,
     never_dialled,
 )
+from swarm_node.network.transport.libraries import make_backend
 from swarm_node.network.transport.multiaddr import split_peer, usefulness
 from swarm_node.settings import NetworkConfig
 

@@ -1,5 +1,5 @@
-"""Chooses the backend among those that are registered, and checks where it is to listen before a
-library is started.
+"""What every backend is made of, and where it listens: checked before a library is started.
+libraries.py lists the backends.
 """
 
 import errno
@@ -16,7 +16,6 @@ from typing import Protocol
 import psutil
 
 from protocol.identity import Identity
-from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.network.backend import Backend
 from swarm_node.network.parties import Range
@@ -142,9 +141,7 @@ class HostOptions:
 
 
 class BackendKind(Protocol):
-    """What an entry point of the group `swarm_node.backends` names. Its module loads no network
-    library.
-    """
+    """Makes the backends of one library. Its module loads no network library."""
 
     def check_installed(self) -> None:
         """UserError of one line where the library is missing. Loads nothing."""
@@ -159,11 +156,6 @@ class BackendKind(Protocol):
     def make(self, options: HostOptions) -> Backend:
         """A backend that is not started yet. UserError where the library does not load."""
         ...
-
-
-def check_installed(backend: str) -> None:
-    """UserError of one line where the library of this backend is missing. Loads no library."""
-    _kind(backend).check_installed()
 
 
 def check_addresses(config: NetworkConfig) -> None:
@@ -216,41 +208,3 @@ def never_dialled(config: NetworkConfig, addresses: Sequence[str]) -> dict[str, 
         if not where.is_given(address) and (target := parsed(address)) is not None
     }
     return {address: reason for address, reason in found.items() if reason}
-
-
-def make_backend(
-    config: NetworkConfig,
-    identity: Identity,
-    bootstrap: bool = False,
-    gate: DialGate | None = None,
-    sockets: Path | None = None,
-    max_connections: int = MAX_CONNECTIONS,
-) -> Backend:
-    """A backend that is not started yet; see `HostOptions`. UserError for addresses that make no
-    sense.
-    """
-    check_addresses(config)
-    check_installed(config.backend)
-    listen = listen_addresses(config.host, config.port)
-    relays = (*config.peers, *config.suggested) if config.relay and not bootstrap else ()
-    options = HostOptions(
-        config, identity, listen, relays, bootstrap, max_connections, gate, sockets
-    )
-    return _kind(config.backend).make(options)
-
-
-def prepare(config: NetworkConfig) -> Path | None:
-    """Loads the library of the backend, while this process still may. Returns the program that the
-    backend will start, or None. UserError where the library is missing.
-    """
-    check_installed(config.backend)
-    if config.mdns:
-        from swarm_node.network.transport import lan
-
-        assert lan
-    return _kind(config.backend).prepare(config)
-
-
-def _kind(backend: str) -> BackendKind:
-    kind: BackendKind = plugins.load("backends", backend)
-    return kind

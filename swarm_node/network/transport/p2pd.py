@@ -259,7 +259,7 @@ def pb() -> Any:
 
 def _hivemind() -> Path:
     spec = importlib.util.find_spec("hivemind")
-    assert spec is not None and spec.submodule_search_locations, "see backends.check_installed"
+    assert spec is not None and spec.submodule_search_locations, "see libraries.check_installed"
     return Path(spec.submodule_search_locations[0])
 
 

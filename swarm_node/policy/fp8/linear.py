@@ -206,15 +206,9 @@ def swap_linears(model: Any, kernel: Kernel, in_training: bool) -> Fp8:
     return Fp8(layers=tuple(layers), in_training=in_training, kernel=kernel)
 
 
-def use_fp8(
-    model: Any, config: LearningConfig | EvaluationConfig, device: torch.device
-) -> Fp8 | None:
-    """Puts FP8 into `model`, as its section says; None if it is off. Registered under
-    `swarm_node.precision`.
-    """
+def use_fp8(config: LearningConfig | EvaluationConfig, model: Any, device: torch.device) -> Fp8:
+    """Puts FP8 into `model`, as the configuration says."""
     precision = config.fp8.precision
-    if precision == "bf16":
-        return None
     if config.model.quantization != "none":
         raise UserError("model.quantization needs fp8.precision bf16: remove one of the two")
     return swap_linears(model, choose(device), precision == "fp8")

@@ -1,6 +1,4 @@
-"""Engines run the nodes of a cell. An engine is a class without arguments, registered as an entry
-point of the group `swarm_node.engines`; `--engine` takes the name of the entry point.
-"""
+"""An engine runs the nodes of a cell: a class without arguments. choice.py lists them."""
 
 import os
 import signal
@@ -11,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from swarm_node.common import plugins
 from swarm_node.common.channel import BrokenFrame, Channel, Failed
 from swarm_node.common.children import ending, start, usable_cores, without_secrets
 from swarm_node.common.loading import quickly
@@ -129,12 +126,6 @@ class Engine:
         return lambda cell: Worker(
             command, log(cell), environment, worker_messages.write_order(config, cell)
         )
-
-
-def engine_of(config: SimulationConfig) -> Engine:
-    """The engine that the configuration names. UserError where no package registers it."""
-    engine: Engine = plugins.load("engines", config.engine)()
-    return engine
 
 
 def family(pid: int | None = None) -> list[psutil.Process]:

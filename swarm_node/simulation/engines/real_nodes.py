@@ -92,7 +92,7 @@ class Process:
             sys.executable,
             "-P",
             "-m",
-            "swarm_node.commands.cli",
+            "swarm_node",
             *arguments,
             "--home",
             str(home),

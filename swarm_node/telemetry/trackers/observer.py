@@ -15,7 +15,7 @@ def trackers(folder: Path, config: Section, telemetry: Telemetry) -> "Trackers |
     """The observer for a run; None where the configuration names no tracker."""
     if not isinstance(config, LearningConfig):
         return None
-    # An observer of the core, no tracker
+    # An observer of ours, no tracker
     names = [name for name in config.observers if name != "samples"]
     return Trackers(names, folder, telemetry.show) if names else None
 

@@ -12,16 +12,14 @@ ROOT = Path(__file__).parents[3]
 LINES, COLUMNS = 40, 80  # a page that needs more lines than that is no overview
 
 
-def test_the_list_of_commands_and_the_readme_have_one_order() -> None:
+def test_the_list_of_commands_and_their_page_have_one_order() -> None:
     listed = [
         f"{first} {member}".strip()
         for first, members in re.findall(r"^  ([a-z]+) ([a-z|]*)", usage(), re.MULTILINE)
         for member in (members.split("|") if group(first) else [""])
     ]
     assert listed == list(COMMANDS)
-    table = (
-        (ROOT / "README.md").read_text().partition("## Commands")[2].strip().partition("\n\n")[0]
-    )
+    table = (ROOT / "docs" / "reference" / "commands.md").read_text()
     rows = re.findall(r"^\| `swarm-node ([a-z]+)(?: ([a-z]+))?", table, re.MULTILINE)
     assert [f"{first} {second}" if group(first) else first for first, second in rows] == list(
         COMMANDS

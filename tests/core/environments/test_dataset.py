@@ -20,11 +20,11 @@ from swarm_node.environments.dataset.compile import compiled
 from swarm_node.environments.dataset.environment import KIND, Facts
 from swarm_node.environments.dataset.environment import read as read_elsewhere
 from swarm_node.environments.dataset.questions import filled, text_of
-from swarm_node.environments.dataset.source import place
 from swarm_node.environments.kinds import held_out
 from swarm_node.environments.registry import build_environment, leaving, tasks_of, with_environment
+from swarm_node.environments.split import place
 from swarm_node.rollouts.groups import Skipped
-from swarm_node.settings import LearningConfig
+from swarm_node.settings import LearningConfig, NodeConfig
 from swarm_node.settings.questions import DatasetConfig
 from swarm_node.settings.secret import Secret
 
@@ -381,6 +381,17 @@ def settings(config: DatasetConfig, time_limit: float = 60.0, **changes: Any) ->
         "environment": {"time_limit": time_limit},
     }
     return LearningConfig.model_validate(sections)
+
+
+def test_with_the_network_off_a_node_says_that_questions_stay_on_this_machine(
+    tmp_path: Path,
+) -> None:
+    def told(enabled: bool) -> str:
+        given = {"dataset": write(tmp_path), "network": {"enabled": enabled}}
+        return leaving(NodeConfig.model_validate(given))
+
+    assert "sums.jsonl stay on this machine" in told(False)
+    assert "sums.jsonl: they leave this machine" in told(True)
 
 
 @pytest.mark.slow

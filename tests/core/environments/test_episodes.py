@@ -18,10 +18,11 @@ from protocol.messages import NAME_PATTERN, Call, PeerId, Round, Turn
 from swarm_node.commands.task_try import conversation
 from swarm_node.common.errors import UserError
 from swarm_node.environments.episodes.calculator import DEEPEST, calculate
-from swarm_node.environments.episodes.environment import KIND, SECOND_TRY
+from swarm_node.environments.episodes.environment import KIND
 from swarm_node.environments.episodes.source import begin
 from swarm_node.environments.episodes.wordle import WORDS, Wordle, compared
 from swarm_node.environments.reasoning_gym.catalogue import STARTER_TASKS
+from swarm_node.environments.reasoning_gym.second_try_environment import KIND as SECOND_TRY
 from swarm_node.environments.registry import tasks_of
 from swarm_node.rollouts.groups import Played, Skipped
 from swarm_node.scoring.playing import ToolError

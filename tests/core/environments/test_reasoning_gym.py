@@ -11,12 +11,12 @@ from protocol.addressing import is_held_out_text
 from protocol.limits import MAX_SEED
 from protocol.messages import PeerId, Question, Round
 from swarm_node.common.errors import UserError
-from swarm_node.environments.episodes.environment import SECOND_TRY
 from swarm_node.environments.kinds import UnknownTaskError, find, held_out
 from swarm_node.environments.reasoning_gym import installed, source, starter
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE, STARTER_TASKS
 from swarm_node.environments.reasoning_gym.drawing import NoQuestion
 from swarm_node.environments.reasoning_gym.environment import KIND, ReasoningGym
+from swarm_node.environments.reasoning_gym.second_try_environment import KIND as SECOND_TRY
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings import NodeConfig
 from tests.commands import python

@@ -12,8 +12,8 @@ from protocol.identity import Identity
 from protocol.messages import Episode, PeerId, RolloutGroup, Round
 from swarm_node.common.errors import UserError
 from swarm_node.environments import registry
-from swarm_node.environments.dataset.environment import SplitEnvironment
-from swarm_node.environments.dataset.questions import TRAIN
+from swarm_node.environments.split import TRAIN
+from swarm_node.environments.split_environment import SplitEnvironment
 from swarm_node.environments.taskset.compile import compiled
 from swarm_node.environments.taskset.environment import (
     NAME,

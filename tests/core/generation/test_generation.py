@@ -234,9 +234,13 @@ def test_a_text_that_no_message_can_hold_is_skipped() -> None:
     policy = tiny_policy()
     generator = BatchGenerator(policy, GenerationConfig(max_completion_length=8))
     long, short = [5] * (limits.MAX_EPISODE_CHARS + 1), [5] * limits.MAX_EPISODE_CHARS
-    assert isinstance(generator._finished([5], [Sampled(short, []), Sampled(long, [])]), Skipped)
     assert isinstance(
-        generator._finished([5], [Sampled(short, []), Sampled(short, [])]), GeneratedGroup
+        generator._begin(generator._stops)._finished([5], [Sampled(short, []), Sampled(long, [])]),
+        Skipped,
+    )
+    assert isinstance(
+        generator._begin(generator._stops)._finished([5], [Sampled(short, []), Sampled(short, [])]),
+        GeneratedGroup,
     )
 
 

@@ -40,7 +40,7 @@ def counted(policy: Policy, decoder: type, length: int) -> Launches:
             return blocks.block(*arguments)
 
     with patch.object(generators, "block", work), launches:
-        generator._decode(PROMPTS, 4, "x", 0)
+        generator._begin(generator._stops)._decode(PROMPTS, 4, "x", 0)
     return launches
 
 

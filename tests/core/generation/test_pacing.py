@@ -8,7 +8,7 @@ from mmap import mmap
 import pytest
 import torch
 
-from swarm_node.generation.generator import BatchGenerator
+from swarm_node.generation.generator import BatchGenerator, Decoding
 from swarm_node.generation.pacing import SLACK, Astray, Pace
 from swarm_node.rollouts.groups import GeneratedGroup
 from swarm_node.settings import GenerationConfig
@@ -29,13 +29,13 @@ def test_a_bound_on_what_is_decoded_at_once_changes_no_text(monkeypatch, bound, 
     policy = tiny_policy(eos=MANY_EOS)
     whole = generate(policy)
     batches = []
-    decode = BatchGenerator._decode
+    decode = Decoding._decode
 
     def counted(self, prompts, *rest):
-        batches.append((len(prompts), self._kept))
+        batches.append((len(prompts), self.decoder))
         return decode(self, prompts, *rest)
 
-    monkeypatch.setattr(BatchGenerator, "_decode", counted)
+    monkeypatch.setattr(Decoding, "_decode", counted)
     monkeypatch.setattr("swarm_node.generation.generator.PROMPTS", 2)
     setattr(policy, bound, value)
     parts = generate(policy)

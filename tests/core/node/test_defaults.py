@@ -66,7 +66,7 @@ def test_a_starter_is_trained_as_ever(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("memory", "words"), [(500.0, "needs 1.9 GB, 0.5 GB is free"), (0.0, "no such hub")]
+    ("memory", "words"), [(500.0, "needs 2.4 GB, 0.5 GB is free"), (0.0, "no such hub")]
 )
 def test_a_starter_stands_in_where_memory_is_short_or_the_model_cannot_be_had(
     tmp_path, monkeypatch, memory, words

@@ -22,9 +22,9 @@ from swarm_node.policy.fp8.linear import Fp8Linear, swap_linears, use_fp8
 from swarm_node.policy.fp8.quantise import BLOCK, LARGEST, quantise
 from swarm_node.policy.llama import llama_decoder
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
-from swarm_node.policy.loading import load_policy
+from swarm_node.policy.loading import load_policy, precision_of
 from swarm_node.policy.policy import Packing, Policy
-from swarm_node.policy.precision import PLAIN, precision_of
+from swarm_node.policy.precision import PLAIN
 from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.settings import (
     GenerationConfig,

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from swarm_node.common.errors import UserError
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
 from tests.commands import resolve
@@ -61,3 +62,14 @@ def test_a_list_on_the_command_line_is_by_comma_or_space_alike(words):
 
 def test_variables_of_others_are_left_alone():
     assert resolve(NodeConfig, None, {"SWARM_NODE_IMAGE": "x", "PATH": "/bin"}) == NodeConfig()
+
+
+def test_a_mistake_under_an_earlier_name_is_told_under_the_name_that_the_user_wrote(tmp_path):
+    file = written(tmp_path, '[card]\nnetwork = "friends"\n')
+    for given, environment, name in (
+        (file, {}, f"{file}: card.network"),
+        (None, {"SWARM_NODE_CARD__NETWORK": "friends"}, "SWARM_NODE_CARD__NETWORK"),
+    ):
+        with pytest.raises(UserError) as caught:
+            resolve(NodeConfig, given, environment)
+        assert str(caught.value).startswith(f"{name}: should match pattern")

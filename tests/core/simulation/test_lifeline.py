@@ -38,7 +38,7 @@ def test_an_order_survives_the_pipe(configure):
     order = WORKER.down.decode(WORKER.down.encode(write_order(config, cell))[4:])
     found, where = read_order(order)
     assert where == cell
-    # Found also has the sections of extensions
+    # The order that is read has all sections
     assert found.model_dump() | config.model_dump() == found.model_dump()
 
 

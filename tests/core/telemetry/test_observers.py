@@ -2,12 +2,10 @@
 cost.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.settings import BootstrapConfig, NodeConfig, Section
 from swarm_node.telemetry.events import (
@@ -37,19 +35,8 @@ class Recorder:
         self.closed = True
 
 
-@pytest.fixture
-def register(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Registers observers in place of those that installed packages register."""
-
-    def register(**factories: object) -> None:
-        monkeypatch.setattr(plugins, "registered", lambda kind: factories)
-        monkeypatch.setattr(plugins, "load", lambda kind, name: factories[name])
-
-    return register
-
-
 def test_only_observers_whose_options_are_on_listen_and_the_factory_gets_the_whole_configuration(
-    tmp_path: Path, register: Callable[..., None]
+    tmp_path: Path,
 ) -> None:
     taken: list[Event] = []
     on = Recorder(taken)
@@ -58,16 +45,16 @@ def test_only_observers_whose_options_are_on_listen_and_the_factory_gets_the_who
         assert folder == tmp_path
         return on if isinstance(config, NodeConfig) else None
 
-    register(nodes_alone=nodes_alone, never=lambda folder, config, telemetry: None)
+    factories = {"nodes_alone": nodes_alone, "never": lambda folder, config, telemetry: None}
     with Telemetry() as telemetry:
-        assert observe(telemetry, tmp_path, BootstrapConfig()) == 0
-        assert observe(telemetry, tmp_path, NodeConfig()) == 1
+        assert observe(telemetry, tmp_path, BootstrapConfig(), factories) == 0
+        assert observe(telemetry, tmp_path, NodeConfig(), factories) == 1
         telemetry.emit(Begun())
     assert taken == [Begun()] and on.closed
 
 
 def test_an_observer_that_raises_is_left_out_and_a_mistake_of_the_user_ends_the_run(
-    tmp_path: Path, register: Callable[..., None]
+    tmp_path: Path,
 ) -> None:
     class Broken(Recorder):
         def take(self, event: Event) -> None:
@@ -79,9 +66,9 @@ def test_an_observer_that_raises_is_left_out_and_a_mistake_of_the_user_ends_the_
 
     shown: list[str] = []
     broken = Broken([])
-    register(broken=lambda folder, config, telemetry: broken)
     telemetry = Telemetry(show=shown.append)
-    observe(telemetry, tmp_path, NodeConfig())
+    factories = {"broken": lambda folder, config, telemetry: broken}
+    observe(telemetry, tmp_path, NodeConfig(), factories)
     broken.error = UserError("correct it")
     with pytest.raises(UserError, match="correct it"):
         telemetry.emit(Notice("a"))
@@ -97,19 +84,22 @@ def test_an_observer_that_raises_is_left_out_and_a_mistake_of_the_user_ends_the_
     ("error", "said"),
     [
         (UserError("set it"), "^set it$"),
-        (OSError("no"), "^observer bad cannot begin: OSError: no; mend it, or remove its package$"),
+        (
+            OSError("no"),
+            "^observer bad cannot begin: OSError: no; fix that, or choose another folder$",
+        ),
     ],
 )
 def test_an_observer_that_cannot_begin_is_one_line_and_the_others_are_closed(
-    tmp_path: Path, register: Callable[..., None], error: Exception, said: str
+    tmp_path: Path, error: Exception, said: str
 ) -> None:
     def bad(folder: Path, config: Section, telemetry: Telemetry) -> Sink:
         raise error
 
     good = Recorder([])
-    register(good=lambda folder, config, telemetry: good, bad=bad)
+    factories = {"good": lambda folder, config, telemetry: good, "bad": bad}
     with pytest.raises(UserError, match=said), Telemetry() as telemetry:
-        observe(telemetry, tmp_path, NodeConfig())
+        observe(telemetry, tmp_path, NodeConfig(), factories)
     assert good.closed
 
 

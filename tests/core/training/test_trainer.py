@@ -483,6 +483,27 @@ def test_with_several_steps_the_proximal_policy_is_that_before_the_first(objecti
     assert all(torch.allclose(x, y, atol=1e-4) for x, y in zip(*results, strict=True))
 
 
+def test_an_objective_without_proximal_costs_no_pass_more_whatever_it_is_called() -> None:
+    """The name of a configuration says nothing of what an objective reads."""
+    passes = {}
+    for name in ("clipped", "swarm_node.training.objectives:clipped", "decoupled"):
+        policy = tiny_policy(eos=MANY_EOS)
+        log_probs, calls = policy.log_probs, []
+
+        def counted(*given, log_probs=log_probs, calls=calls, **more):
+            calls.append(given)
+            return log_probs(*given, **more)
+
+        policy.log_probs = counted
+        config = TrainingConfig(objective=name, num_iterations=2)
+        GrpoTrainer(policy, config, GENERATION, objective=plugins.load("objectives", name)).update(
+            local_groups(policy)
+        )
+        passes[name] = len(calls)
+    assert passes["clipped"] == passes["swarm_node.training.objectives:clipped"]
+    assert passes["clipped"] < passes["decoupled"]
+
+
 @pytest.mark.parametrize("padded", [False, True])
 def test_only_differences_trains_on_the_tokens_that_tell_completions_apart(padded) -> None:
     """As in the recipe published for Temporal Clue: the completion of advantage 0 and the beginning

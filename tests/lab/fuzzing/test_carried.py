@@ -12,6 +12,7 @@ from lab.fuzzing import carried, carriers, right_answers
 from swarm_node.environments.reasoning_gym.catalogue import CATALOGUE
 from swarm_node.environments.reasoning_gym.scorers import scorers, spellings
 from swarm_node.environments.reasoning_gym.source import LibraryItem
+from swarm_node.scoring import bound
 
 LONG = "314159265358979323846264338327"
 SLICE = 5  # one carrier in so many
@@ -100,7 +101,7 @@ def test_pages_of_white_space_around_an_answer_are_not_overlooked() -> None:
         ("7" + " \t" * 50, 0.0),
         ("\u2003\u2002 7", 0.0),
     ):
-        said = scorers.answer_of(text)
+        said = bound.answer_of(text)
         assert scorers.score(scorers.SCORERS["gcd"], said, entry) == reward, text
         assert scorers.score(scorers.SCORERS["chain_sum"], said, entry) == reward, text
 

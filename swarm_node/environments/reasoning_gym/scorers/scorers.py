@@ -32,7 +32,7 @@ from swarm_node.environments.reasoning_gym.scorers.values import (
     literal,
     lower,
 )
-from swarm_node.scoring.bound import WHITE, longest, same_number
+from swarm_node.scoring.bound import answer_of, longest, same_number
 
 
 def _key(answer: str, entry: Entry) -> str:
@@ -180,17 +180,6 @@ def score_with(name: str, entry: Entry, text: str) -> float:
     if reward <= 0 or len(text) <= longest(_written(scorer, answer, entry)):
         return reward
     return min(reward, _scored(scorer, "", entry))
-
-
-def answer_of(text: str) -> str:
-    """The text without the white space around it, if that is little: much of it, or odd signs,
-    could say something.
-    """
-    answer = text.strip(WHITE)
-    begin = text.find(answer)
-    return (
-        answer if max(begin, len(text) - begin - len(answer)) <= max(2, len(answer) // 4) else text
-    )
 
 
 def score(scorer: Scorer, answer: str, entry: Entry) -> float:

@@ -1,4 +1,4 @@
-"""Registers py-libp2p as the backend `libp2p`."""
+"""What makes the backend `libp2p`. It loads py-libp2p when one is made."""
 
 from contextlib import suppress
 from importlib.util import find_spec
