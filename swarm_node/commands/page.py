@@ -32,13 +32,8 @@ NICE = 10  # beside a node: viewers wait, training does not
 # Set at every start: by Python, macOS, cli.py
 BY_ITSELF = {"LC_CTYPE", "__CF_USER_TEXT_ENCODING", "OMP_WAIT_POLICY"}
 KEPT = {
-    *OF_THE_USER,
-    *BY_ITSELF,
-    "PYTHONPATH",
-    "PYTHONUTF8",
-    "XDG_STATE_HOME",
-    "CUDA_VISIBLE_DEVICES",
-    "COLUMNS",
+    *(*OF_THE_USER, *BY_ITSELF, "PYTHONPATH", "PYTHONUTF8"),
+    *("XDG_STATE_HOME", "CUDA_VISIBLE_DEVICES", "COLUMNS"),
 }
 # Options, and none that holds a secret
 OPTION = re.compile(r"SWARM_NODE_(?!.*(KEY|PASSWORD|SECRET|URL)).*")

@@ -184,5 +184,5 @@ def test_a_link_in_a_home_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "other.toml").write_text('swarm = "theirs"')
     (home / HOME_FILE).unlink()
     (home / HOME_FILE).symlink_to(tmp_path / "other.toml")
-    with pytest.raises(UserError, match="it is a link"):
+    with pytest.raises(UserError, match=r"holds a link, options\.toml"):
         resolved(home)
