@@ -10,16 +10,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from protocol.messages import Episode, Question, RolloutGroup, Round
+from protocol.messages import Episode, Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment
 from swarm_node.home.folder import load_identity, owned
 from swarm_node.network.client import build_network
 from swarm_node.network.transport.backends import check_addresses
 from swarm_node.network.transport.libraries import check_installed
-from swarm_node.node.round import score_groups
+from swarm_node.node.round import score_external
 from swarm_node.node.rounds import Rounds
-from swarm_node.rollouts.groups import ScoredGroup, Skipped
+from swarm_node.rollouts.groups import Group, Sample, Skipped
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.of_script import combined
 from swarm_node.swarm.joining import follow_card
@@ -71,7 +71,7 @@ class Swarm:
         """Rewards in [0, 1], as every peer gives them; `Skipped` where the verifier failed."""
         return self._environment.score([(question, completions)])[0]
 
-    def publish(self, completed: Mapping[Question, Sequence[str | Episode]]) -> list[ScoredGroup]:
+    def publish(self, completed: Mapping[Question, Sequence[str | Episode]]) -> list[Group]:
         """Score completions of local questions of one round, offer the informative groups to peers,
         and return these groups. A text counts as ended by the model itself; give an Episode where
         it was cut off. Each call also asks peers for the external groups of one more round.
@@ -85,22 +85,22 @@ class Swarm:
         (now,) = rounds
         groups = []
         for question, said in completed.items():
-            made = tuple(
+            episodes = (
                 each if isinstance(each, Episode) else Episode.of(text=each, ended=True)
                 for each in said
             )
-            group = RolloutGroup(author=self.peer_id, round=now, question=question, episodes=made)
+            group = Group(self.peer_id, now, question, tuple(map(Sample, episodes)))
             if (scored := self._scored(group)) is not None:
                 groups.append(scored)
         # Even if empty: it asks for external groups
-        self._network.publish([scored.group for scored in groups], now)
+        self._network.publish([group.message() for group in groups], now)
         return groups
 
-    def collect(self) -> list[ScoredGroup]:
+    def collect(self) -> list[Group]:
         """Informative external groups that have arrived since the last call, scored here."""
         groups = []
         for external in self._network.collect(Round(self._rounds.next)):
-            scored = self._scored(external.group)
+            scored = self._scored(external)
             self._network.verdict(external, scored is not None)
             if scored is not None:
                 groups.append(scored)
@@ -125,11 +125,9 @@ class Swarm:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _scored(self, group: RolloutGroup) -> ScoredGroup | None:
-        (scored,) = score_groups(
-            self._environment, [group], self._environment.prompts([group.question])
-        )
-        return scored if isinstance(scored, ScoredGroup) and scored.informative else None
+    def _scored(self, group: Group) -> Group | None:
+        (scored,) = score_external(self._environment, [group])
+        return scored if isinstance(scored, Group) and scored.informative else None
 
 
 def join(config: NodeConfig | Path | str | None = None, **options: Any) -> Swarm:

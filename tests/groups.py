@@ -1,11 +1,12 @@
-"""Questions and rollout groups as peers send them."""
+"""Questions and rollout groups as peers send them, and as a node has them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from protocol import codec
 from protocol.addressing import question_seed
 from protocol.messages import Episode, PeerId, Question, RolloutGroup, Round
-from swarm_node.rollouts.groups import ExternalGroup
+from swarm_node.rollouts.groups import Completions, Group, Observations, Sample, Tokens
 
 SWARM = "test"
 KIND = {
@@ -28,9 +29,39 @@ def question(author: PeerId, round: int = 0, index: int = 0, **fields: object) -
     return Question.model_validate({**admissible, **fields})
 
 
-def external(of: RolloutGroup) -> ExternalGroup:
+def external(of: RolloutGroup | Group) -> Group:
     """The group after admission."""
-    return ExternalGroup(of, codec.content_hash(codec.encode(of)))
+    message = of.message() if isinstance(of, Group) else of
+    return Group.received(message, codec.content_hash(codec.encode(message)))
+
+
+def scored(
+    of: RolloutGroup | Group,
+    prompt: str,
+    rewards: Sequence[float],
+    tokens: Sequence[Tokens | None] | None = None,
+    prompt_ids: tuple[int, ...] = (),
+    observations: Sequence[Observations] = (),
+) -> Group:
+    """The group with these rewards. Without `tokens` it is as received from a peer: text only."""
+    parts = zip(
+        of.episodes,
+        rewards,
+        tokens or [None] * len(rewards),
+        observations or [()] * len(rewards),
+        strict=True,
+    )
+    samples = tuple(Sample(*part) for part in parts)
+    return Group(of.author, Round(of.round), of.question, samples, prompt, prompt_ids)
+
+
+def tokens_of(of: Group | Completions) -> list[Tokens]:
+    """The tokens of each sample, which this node generated."""
+    return [sample.tokens for sample in of.samples if sample.tokens is not None]
+
+
+def episodes_of(of: Group | Completions) -> list[Episode]:
+    return [sample.episode for sample in of.samples]
 
 
 def group(
@@ -48,3 +79,9 @@ def group(
     )
     asked = question(author, round, index, **fields)
     return RolloutGroup(author=author, round=Round(round), question=asked, episodes=completions)
+
+
+def with_tokens(of: Group, tokens: Sequence[Tokens | None]) -> Group:
+    """The group with other tokens of its samples."""
+    samples = zip(of.samples, tokens, strict=True)
+    return replace(of, samples=tuple(replace(sample, tokens=own) for sample, own in samples))

@@ -25,11 +25,10 @@ from swarm_node.node.round import Node
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import (
     Catalogue,
-    ExternalGroup,
     Generated,
+    Group,
     Played,
     Plays,
-    ScoredGroup,
     Skipped,
     Tokens,
     ToPlay,
@@ -40,6 +39,7 @@ from swarm_node.rollouts.sampler import Sampler, UniformSampler
 from swarm_node.settings import DefenceConfig, GenerationConfig, RoundConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
 from tests import groups
+from tests.groups import scored
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 PAD, BOS, EOS, UNK = range(4)
@@ -176,9 +176,9 @@ def text_group(
     author: str = "ann",
     round: int = 0,
     index: int = 0,
-) -> ScoredGroup:
+) -> Group:
     """A group as received from a peer: text only."""
-    return ScoredGroup(
+    return scored(
         groups.group(PeerId(author), round, index, texts, ended, **DIGITS), prompt, tuple(rewards)
     )
 
@@ -192,11 +192,11 @@ def token_group(
     log_probs: Sequence[Sequence[float]],
     prompt: str = "1+1=",
     ended: Sequence[bool] | None = None,
-) -> ScoredGroup:
+) -> Group:
     """A local group, with its tokens and their log-probs. Its text does not matter."""
     received = text_group(rewards, ["x"] * len(ids), prompt, ended)
     tokens = tuple(Tokens(tuple(i), tuple(p)) for i, p in zip(ids, log_probs, strict=True))
-    return ScoredGroup(received.group, prompt, received.rewards, tokens)
+    return scored(received, prompt, received.rewards, tokens)
 
 
 def plain_log_probs(
@@ -361,12 +361,12 @@ def make_swarm(size: int, swarm: MemorySwarm | None = None, **options: Any) -> l
 
 def select(
     sampler: Sampler,
-    candidates: Sequence[ExternalGroup],
+    candidates: Sequence[Group],
     score: ScoreGroups,
     count: int,
     seed: int = 0,
-    own: Sequence[ScoredGroup] = (),
-) -> tuple[list[ScoredGroup], list[ExternalGroup]]:
+    own: Sequence[Group] = (),
+) -> tuple[list[Group], list[Group]]:
     """The external groups that a round with this sampler takes, and those candidates that leave the
     node's pool.
     """

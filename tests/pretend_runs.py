@@ -11,10 +11,11 @@ from swarm_node.generation import block, decoding, generator
 from swarm_node.generation.decoding import ModelDecoder, RecomputeDecoder
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.policy.policy import Packing, Policy
-from swarm_node.rollouts.groups import GeneratedGroup
+from swarm_node.rollouts.groups import Completions
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training import checkpoint
 from swarm_node.training.trainer import GrpoTrainer
+from tests.groups import tokens_of
 from tests.models import MANY_EOS, characters, text_group, tiny_model, token_group
 from tests.pretend import Pretend, host_of, on_pretend
 
@@ -76,7 +77,7 @@ def runs(device: torch.device, mode: Pretend, folder: Path) -> dict[str, Callabl
         writer._decoder_type = decoder
         mode.waits.clear()  # of the trials
         found = writer.generate(PROMPTS, 4, "s")
-        return [len(group.tokens) for group in found if isinstance(group, GeneratedGroup)]
+        return [len(tokens_of(group)) for group in found if isinstance(group, Completions)]
 
     def record() -> list[int]:
         """Recordings that were made after two rounds, and after twenty."""

@@ -24,9 +24,9 @@ from transformers.utils import logging
 
 from lab.benchmarks import command
 from lab.benchmarks.shapes import shapes
-from protocol.messages import PeerId, Question, RolloutGroup
+from protocol.messages import PeerId, Question, Round
 from swarm_node.policy.device import keep_freed
-from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup
+from swarm_node.rollouts.groups import Completions, Group
 
 GROUP_SIZE = 8
 RATE = 1e-6  # learning rate
@@ -154,14 +154,10 @@ def rewards(texts: Sequence[str]) -> list[float]:
     return [number % 7 / 7 for number in range(len(texts))]
 
 
-def scored(text: str, made: Any) -> ScoredGroup:
-    assert isinstance(made, GeneratedGroup)
-    group = RolloutGroup(
-        author=PeerId("benchmark"), round=0, question=_QUESTION, episodes=made.completions
-    )
-    return ScoredGroup(
-        group, text, tuple(rewards([each.text for each in made.completions])), made.tokens
-    )
+def scored(text: str, made: Any) -> Group:
+    assert isinstance(made, Completions)
+    group = Group(PeerId("benchmark"), Round(0), _QUESTION, made.samples, text)
+    return group.scored(rewards([episode.text for episode in group.episodes]))
 
 
 def trl_trainer(

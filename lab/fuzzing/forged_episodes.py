@@ -30,7 +30,7 @@ from swarm_node.environments.scored import Mixture
 from swarm_node.network.exchange.peers import OTHER_POINTS, POINTS, Reputation, points
 from swarm_node.node.episodes import Divergence
 from swarm_node.node.round import score_external
-from swarm_node.rollouts.groups import ExternalGroup, ScoredGroup, Skipped
+from swarm_node.rollouts.groups import Group, Skipped
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.scoring import contract
 from swarm_node.settings import EnvironmentConfig, LearningConfig
@@ -241,32 +241,31 @@ class Node:
             self.reputation.charge(author, charge, self.now, outcome)
             return
         self._pool.add(
-            [ExternalGroup(group, codec.content_hash(data[limits.SIGNATURE_BYTES :]))], Round(0)
+            [Group.received(group, codec.content_hash(data[limits.SIGNATURE_BYTES :]))], Round(0)
         )
         waiting = self._pool.candidates()
         self._pool.remove(waiting)
         for external, result in zip(waiting, self._score(waiting, self._divergence), strict=True):
             outcome = result.reason if isinstance(result, Skipped) else "useful"
             self.reputation.charge(author, points(outcome), self.now, outcome)
-            if isinstance(result, ScoredGroup):
-                kept = len(result.rewards)
+            if isinstance(result, Group):
+                kept = len(result.samples)
                 self.wrong += [kind] * (external.id in self._trained or not _right(result))
                 self._trained.add(external.id)
             self.outcomes[kind] += Counter({"kept": kept, "dropped": EPISODES - kept})
 
 
-def _right(scored: ScoredGroup) -> bool:
+def _right(scored: Group) -> bool:
     """Whether the oracle gives the same observations and rewards, and no trace differs from the
     oracle's.
     """
-    episodes = scored.group.episodes
-    told = [oracle(scored.question, each.turns) for each in episodes]
-    found = zip(
-        told, scored.observations, scored.rewards, [each.trace for each in episodes], strict=True
-    )
-    return all(
-        a and a[:2] == (said, reward) and claim in ("", a[2]) for a, said, reward, claim in found
-    )
+    for sample in scored.samples:
+        told = oracle(scored.question, sample.episode.turns)
+        if not told or told[:2] != (sample.observations, sample.reward):
+            return False
+        if sample.episode.trace not in ("", told[2]):
+            return False
+    return True
 
 
 def main() -> None:

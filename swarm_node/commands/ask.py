@@ -15,6 +15,7 @@ from rich.text import Text
 
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from protocol.messages import Question, Round
+from swarm_node.common.batched import paired
 from swarm_node.common.command import Command
 from swarm_node.common.console import Terminal
 from swarm_node.common.errors import UserError, printable
@@ -115,7 +116,7 @@ def held_out(environment: Environment, tasks: int) -> dict[str, list[str]]:
         EVALUATION, Round(0), min(LOOKED_AT * tasks, MAX_QUESTIONS_PER_ROUND)
     )
     found: dict[str, list[str]] = {}
-    for question, prompt in zip(questions, environment.prompts(questions), strict=True):
+    for question, prompt in paired(questions, environment.prompts(questions)):
         if isinstance(prompt, str):
             found.setdefault(f"{question.dataset}/{question.config_id}", []).append(prompt)
     return found
@@ -188,7 +189,7 @@ def asked_of_each(environment: Environment, tasks: int, known: Known) -> list[tu
     prompts = environment.prompts(questions)
     texts = [
         (question, prompt)
-        for question, prompt in zip(questions, prompts, strict=True)
+        for question, prompt in paired(questions, prompts)
         if isinstance(prompt, str)
     ]
     texts.sort(key=lambda asked: known.rank(asked[0]))

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from protocol.messages import Question
+from swarm_node.common.batched import paired
 from swarm_node.common.command import Command
 from swarm_node.common.console import Terminal
 from swarm_node.common.errors import UserError, printable
@@ -93,7 +94,7 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
                 batch = questions[start : start + BATCH]
                 status.update(f"asked {start + len(batch)} of {len(questions)} questions")
                 answers = answer(generator, environment, batch, f"evaluation/{number}")
-                for question, answered in zip(batch, answers, strict=True):
+                for question, answered in paired(batch, answers):
                     if answered.text and not example:
                         example = question, answered.text
                     task = f"{question.dataset}/{question.config_id}"

@@ -12,7 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 
-from protocol.messages import Episode, PeerId, Question, RolloutGroup, Round
+from protocol.messages import Episode, PeerId, Question, Round
+from swarm_node.common.batched import paired
 from swarm_node.common.command import Command
 from swarm_node.common.errors import UserError, printable, reason_of
 from swarm_node.contribute.api import ApiGenerator
@@ -24,7 +25,7 @@ from swarm_node.network.process.messages import Rules
 from swarm_node.network.transport.backends import check_addresses
 from swarm_node.network.transport.libraries import check_installed
 from swarm_node.node.rounds import Rounds
-from swarm_node.rollouts.groups import Skipped, all_equal
+from swarm_node.rollouts.groups import Group, Sample, Skipped, all_equal
 from swarm_node.rollouts.interfaces import Environment, Network
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.contribute import ContributeConfig
@@ -84,8 +85,8 @@ class Contributor:
         now = self._rounds.begin()
         self._network.collect(now)  # external groups are dropped, so that they do not pile up
         questions = self._environment.sample(self._peer_id, now, self._questions)
-        groups: list[RolloutGroup] = []
-        for question, prompt in zip(questions, self._environment.prompts(questions), strict=True):
+        groups: list[Group] = []
+        for question, prompt in paired(questions, self._environment.prompts(questions)):
             several = self._environment.turns(question) > 1
             made = (
                 prompt if isinstance(prompt, Skipped) else SEVERAL if several else complete(prompt)
@@ -99,7 +100,7 @@ class Contributor:
             groups.append(group)
         # Without groups there is nothing to announce, and this node wants none of others
         if groups:
-            self._network.publish(groups, now)
+            self._network.publish([group.message() for group in groups], now)
         self.published += len(groups)
         return len(groups)
 
@@ -119,7 +120,7 @@ class Contributor:
 
     def _informative(
         self, question: Question, completions: tuple[Episode, ...], now: Round
-    ) -> RolloutGroup | Skipped:
+    ) -> Group | Skipped:
         if len(completions) < 2:
             return Skipped("one completion")
         rewards = self._environment.score(
@@ -133,9 +134,7 @@ class Contributor:
             return Skipped(
                 SAME_TEXT if alike else {0.0: ALL_WRONG, 1.0: ALL_RIGHT}.get(rewards[0], AS_GOOD)
             )
-        return RolloutGroup(
-            author=self._peer_id, round=now, question=question, episodes=completions
-        )
+        return Group(self._peer_id, now, question, tuple(map(Sample, completions)))
 
 
 PAGE = """\

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from protocol import codec
 from protocol.limits import MAX_TURNS
 from protocol.messages import NAME_PATTERN, Question, Turn
+from swarm_node.common.batched import paired
 from swarm_node.common.children import clean_environment, ran
 from swarm_node.common.errors import UserError, last_line
 from swarm_node.common.loading import absolute
@@ -151,7 +152,7 @@ class EpisodicEnvironment(ScoredEnvironment):
         items = [
             self._item(asked[place][0], tuple(map(_plain, asked[place][1]))) for place in places
         ]
-        for place, reply in zip(places, self.scoring.ask(items), strict=True):
+        for place, reply in paired(places, self.scoring.ask(items)):
             found[place] = (
                 self._played(str(openings[place]), reply)
                 if isinstance(reply, list)
@@ -206,7 +207,7 @@ class EpisodicEnvironment(ScoredEnvironment):
             ]
             if isinstance(opening, str) and isinstance(found, list)
             else []
-            for opening, found in zip(asked, played, strict=True)
+            for opening, found in paired(asked, played)
         ]
 
 

@@ -21,6 +21,7 @@ from protocol import codec
 from protocol.addressing import FINGERPRINT, HELD_OUT, fixed_seed, question_seed
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from protocol.messages import PeerId, Question, Round
+from swarm_node.common.batched import paired, routed
 from swarm_node.common.errors import UserError
 from swarm_node.common.lru import Lru
 from swarm_node.environments.kinds import AskingEnvironment, split_task
@@ -235,10 +236,9 @@ class ScoredEnvironment:
         return self._known
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
-        bare = self.bare(questions)
         return [
-            self._shown(q, it) if isinstance(it, str) else it
-            for q, it in zip(questions, bare, strict=True)
+            self._shown(question, bare) if isinstance(bare, str) else bare
+            for question, bare in paired(questions, self.bare(questions))
         ]
 
     def bare(self, questions: Sequence[Question]) -> list[str | Skipped]:
@@ -249,9 +249,8 @@ class ScoredEnvironment:
             if (known := self._refused(q) or self._prompts.use(q)) is not None
         }
         missing = [q for q in dict.fromkeys(questions) if q not in found]
-        for question, reply in zip(
-            missing, self.scoring.ask([self._item(q, None) for q in missing]), strict=True
-        ):
+        replies = self.scoring.ask([self._item(question, None) for question in missing])
+        for question, reply in paired(missing, replies):
             found[question] = self._prompts[question] = (
                 reply if isinstance(reply, str) else skipped(reply)
             )
@@ -269,7 +268,7 @@ class ScoredEnvironment:
             self._item(question, tuple(map(self._answers.read, texts)))
             for question, texts in missing.values()
         ]
-        for key, reply in zip(missing, self.scoring.ask(items), strict=True):
+        for key, reply in paired(missing, self.scoring.ask(items)):
             rewards = self._rule.rewards(reply) if isinstance(reply, tuple) else skipped(reply)
             found[key] = self._rewards[key] = rewards
         return [found[_key(*each)] for each in completions]
@@ -303,7 +302,7 @@ class ScoredEnvironment:
             [prompt, *(f"{abs(score):.6f}" for score in found)]
             if isinstance(prompt, str) and isinstance(found, tuple)
             else []
-            for prompt, found in zip(asked, scores, strict=True)
+            for prompt, found in paired(asked, scores)
         ]
 
     def close(self) -> None:
@@ -339,11 +338,7 @@ class ScoredEnvironment:
                     f"questions of {self.name} show no answers, so they take no shots: set "
                     "environment.shots to 0"
                 )
-            pairs = {
-                one: other
-                for one, other in zip(asked, answers, strict=True)
-                if isinstance(one, str)
-            }
+            pairs = {one: other for one, other in paired(asked, answers) if isinstance(one, str)}
             self._shots[task] = [
                 (one, other) for one, other in pairs.items() if isinstance(other, str)
             ][: count + 1]
@@ -419,20 +414,22 @@ class Mixture:
         )
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
-        return self._asked(lambda each: each.prompts, questions, [q.environment for q in questions])
+        return self._asked(
+            lambda environment: environment.prompts, questions, lambda question: question
+        )
 
     def score(
         self, completions: Sequence[tuple[Question, Sequence[str]]]
     ) -> list[tuple[float, ...] | Skipped]:
         return self._asked(
-            lambda each: each.score, completions, [q.environment for q, _ in completions]
+            lambda environment: environment.score, completions, lambda completed: completed[0]
         )
 
     def turns(self, question: Question) -> int:
         return max(each.turns(question) for each in self._environments.values())
 
     def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
-        return self._asked(lambda each: each.play, asked, [q.environment for q, _ in asked])
+        return self._asked(lambda environment: environment.play, asked, lambda one: one[0])
 
     def close(self) -> None:
         for environment in self._environments.values():
@@ -442,16 +439,21 @@ class Mixture:
         self,
         method: Callable[[AskingEnvironment], Callable[[Sequence[A]], list[R | Skipped]]],
         items: Sequence[A],
-        names: Sequence[str],
+        question_of: Callable[[A], Question],
     ) -> list[R | Skipped]:
-        """The replies to all items, each from the environment that `names` gives for it."""
-        results: list[R | Skipped] = [Skipped(UNKNOWN_QUESTION)] * len(items)
+        """The replies to all items, each from the environment that its question names."""
+
+        def name_of(item: A) -> str:
+            name = question_of(item).environment
+            return name if name in self._environments else ""
+
+        def unknown(items: Sequence[A]) -> list[R | Skipped]:
+            return [Skipped(UNKNOWN_QUESTION)] * len(items)
+
+        routes: dict[str, Callable[[list[A]], Sequence[R | Skipped]]] = {"": unknown}
         for name, environment in self._environments.items():
-            if places := [place for place, asked in enumerate(names) if asked == name]:
-                replies = _guarded(method(environment), [items[place] for place in places])
-                for place, reply in zip(places, replies, strict=True):
-                    results[place] = reply
-        return results
+            routes[name] = partial(_guarded, method(environment))
+        return routed(items, name_of, routes)
 
 
 def _guarded(ask: Callable[[Sequence[A]], list[R]], asked: Sequence[A]) -> list[R | Skipped]:

@@ -18,6 +18,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from swarm_node.common.batched import paired
 from swarm_node.common.errors import Diverged, UserError
 from swarm_node.generation.block import (
     BLOCK,
@@ -38,7 +39,7 @@ from swarm_node.policy.device import OutOfMemory, attempt, on_host, probed, to_d
 from swarm_node.policy.hardware import exact_device
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder, shares
 from swarm_node.policy.policy import COARSE, Policy, agreement
-from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens, Turns
+from swarm_node.rollouts.groups import Completions, Sample, Skipped, Tokens, Turns
 from swarm_node.settings import GenerationConfig
 
 # Tokens of a completion up to which adapters are not merged, on a CPU with plenty of memory. What
@@ -133,7 +134,7 @@ class BatchGenerator:
 
     def generate(
         self, prompts: Sequence[str], group_size: int, stream: str
-    ) -> list[GeneratedGroup | Skipped]:
+    ) -> list[Completions | Skipped]:
         """See interfaces.Generator. A prompt longer than the context allows is skipped."""
         writing = self._begin(self._stops)
         if self._persists and self._between:
@@ -196,7 +197,7 @@ class Decoding:
 
     def completed(
         self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str
-    ) -> list[GeneratedGroup | Skipped]:
+    ) -> list[Completions | Skipped]:
         """`group_size` completions of each context, which is a prompt or the ids before a turn. One
         that is longer than the model's context allows is skipped.
         """
@@ -206,14 +207,14 @@ class Decoding:
         ]
         room = self.policy.context_length - self.config.max_completion_length
         fits = [i for i, ids in enumerate(encoded) if 0 < len(ids) <= room]
-        found: dict[int, GeneratedGroup | Skipped] = {}
+        found: dict[int, Completions | Skipped] = {}
         done, most = 0, len(fits) if self.policy.base is None else PROMPTS
         while done < len(fits):
             rest = [encoded[i] for i in fits[done : done + most]]
             some = rest[: max(1, self.pace.admits(fmean(map(len, rest))) // group_size)]
             sampled = self._sample(some, group_size, stream, done * group_size)
             self.pace.saw([len(one.ids) for group in sampled for one in group])
-            for i, group in zip(fits[done : done + len(some)], sampled, strict=True):
+            for i, group in paired(fits[done : done + len(some)], sampled):
                 found[i] = (
                     self._finished(encoded[i], group) if group else Skipped("out of device memory")
                 )
@@ -243,13 +244,17 @@ class Decoding:
         later = self._sample(prompts[half:], group_size, stream, first + half * group_size)
         return self._sample(prompts[:half], group_size, stream, first) + later
 
-    def _finished(self, prompt: list[int], group: list[Sampled]) -> GeneratedGroup | Skipped:
-        completions = self.stops.completions([sampled.ids for sampled in group])
-        if isinstance(completions, Skipped):
-            return completions
+    def _finished(self, prompt: list[int], group: list[Sampled]) -> Completions | Skipped:
+        episodes = self.stops.completions([sampled.ids for sampled in group])
+        if isinstance(episodes, Skipped):
+            return episodes
         version = self.policy.version
-        tokens = (Tokens(tuple(s.ids), tuple(s.log_probs), (version,) * len(s.ids)) for s in group)
-        return GeneratedGroup(completions, tuple(tokens), tuple(prompt))
+        samples = []
+        for episode, sampled in paired(episodes, group):
+            versions = (version,) * len(sampled.ids)
+            tokens = Tokens(tuple(sampled.ids), tuple(sampled.log_probs), versions)
+            samples.append(Sample(episode, tokens=tokens))
+        return Completions(tuple(prompt), tuple(samples))
 
     def _decode(
         self, prompts: list[list[int]], group_size: int, stream: str, first: int

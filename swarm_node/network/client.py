@@ -29,7 +29,7 @@ from swarm_node.network.process import control, messages
 from swarm_node.network.process.keeper import Keeper, load_memory
 from swarm_node.network.process.outgoing import Pace
 from swarm_node.network.process.supervisor import COMMAND, STOP_SECONDS, Supervisor
-from swarm_node.rollouts.groups import ExternalGroup
+from swarm_node.rollouts.groups import Group
 from swarm_node.rollouts.interfaces import Environment, Network
 from swarm_node.settings import LearningConfig, NetworkConfig, NodeConfig
 
@@ -67,7 +67,7 @@ class RemoteNetwork(Network):
         """
         self._identity, self._home, self._config, self._rules = identity, home, config, rules
         self._want, self._progress = want, progress
-        self._inbox: deque[ExternalGroup] = deque()
+        self._inbox: deque[Group] = deque()
         self._lines: deque[tuple[str, bool]] = deque(maxlen=LINES)
         self._rejections: Counter[str] = Counter()
         self._memory, self._access = load_memory(home, rules.swarm), Access()
@@ -169,7 +169,7 @@ class RemoteNetwork(Network):
                 self._rejections[UNSENT] += 1
         self._post(messages.Publish(round=now, want=self._want, envelopes=tuple(envelopes)))
 
-    def collect(self, now: Round) -> list[ExternalGroup]:
+    def collect(self, now: Round) -> list[Group]:
         """Spreads groups that came for several quick rounds over as many: by the last they would
         else be too old.
         """
@@ -177,7 +177,7 @@ class RemoteNetwork(Network):
         count = min(self._pace.per_round(waiting), max(self._want, math.ceil(waiting / SPREAD)))
         return [self._inbox.popleft() for _ in range(count)]
 
-    def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
+    def verdict(self, external: Group, useful: bool, fault: str = "") -> None:
         outcome = fault or (USEFUL if useful else UNINFORMATIVE)
         self._post(
             messages.Verdict(author=external.author, content_hash=external.id, outcome=outcome)
@@ -284,7 +284,7 @@ class RemoteNetwork(Network):
     def _receive(self, message: messages.FromNetwork) -> None:
         match message:
             case Deliver():
-                self._take(ExternalGroup(message.group, message.content_hash))
+                self._take(Group.received(message.group, message.content_hash))
             case Refuse(reason=reason):
                 self._rejections[reason] += 1
                 self._received += 1
@@ -304,7 +304,7 @@ class RemoteNetwork(Network):
                 self._seen = message
                 self._viewed.set()
 
-    def _take(self, external: ExternalGroup) -> None:
+    def _take(self, external: Group) -> None:
         if len(self._inbox) >= INBOX_GROUPS:
             self._inbox.popleft()
             self._rejections[INBOX_FULL] += 1

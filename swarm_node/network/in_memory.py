@@ -15,7 +15,7 @@ from protocol.admission import AdmissionRules, authenticate, review
 from protocol.identity import Identity
 from protocol.messages import PeerId, Reason, Rejected, RolloutGroup, Round
 from swarm_node.common.lru import Lru
-from swarm_node.rollouts.groups import ExternalGroup
+from swarm_node.rollouts.groups import Group
 from swarm_node.rollouts.interfaces import Network
 
 
@@ -25,10 +25,10 @@ class Alone(Network):
     def publish(self, groups: Sequence[RolloutGroup], now: Round) -> None:
         pass
 
-    def collect(self, now: Round) -> list[ExternalGroup]:
+    def collect(self, now: Round) -> list[Group]:
         return []
 
-    def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
+    def verdict(self, external: Group, useful: bool, fault: str = "") -> None:
         pass
 
     def rejections(self) -> Mapping[str, int]:
@@ -139,7 +139,7 @@ class MemoryNetwork(Network):
             self._rejections[INBOX_FULL] += 1
         self._inbox.append(parcel)
 
-    def collect(self, now: Round) -> list[ExternalGroup]:
+    def collect(self, now: Round) -> list[Group]:
         """Groups that are due. Without delay, a message of round r is due as soon as its sender has
         published it.
         """
@@ -151,10 +151,10 @@ class MemoryNetwork(Network):
             if isinstance(outcome, Rejected):
                 self._rejections[outcome.reason] += 1
             else:
-                admitted.append(ExternalGroup(outcome, parcel.id))
+                admitted.append(Group.received(outcome, parcel.id))
         return admitted
 
-    def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
+    def verdict(self, external: Group, useful: bool, fault: str = "") -> None:
         pass  # a simulation keeps no reputation: senders of rubbish are not slowed down
 
     def rejections(self) -> Mapping[str, int]:

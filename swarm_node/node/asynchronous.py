@@ -28,7 +28,8 @@ from swarm_node.node.generator import (
     Order,
     settings_for,
 )
-from swarm_node.node.round import Node, read_waiting, write_waiting
+from swarm_node.node.round import Node
+from swarm_node.node.waiting import read_waiting, write_waiting
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.weights import SharedWeights
 from swarm_node.rollouts.groups import Generated, Overlap, RoundReport

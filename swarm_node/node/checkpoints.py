@@ -13,7 +13,8 @@ from typing import Any
 from swarm_node.common.errors import Diverged, UserError, first_line
 from swarm_node.node.evaluation import MEASURED, REWARD, Measured, best_so_far
 from swarm_node.node.learner import Learner
-from swarm_node.node.round import Node, read_waiting
+from swarm_node.node.round import Node
+from swarm_node.node.waiting import read_waiting
 from swarm_node.policy import named
 from swarm_node.policy.device import OutOfMemory, attempt
 from swarm_node.policy.policy import Policy

@@ -13,25 +13,25 @@ node's environment is the odd one.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from protocol.limits import MIN_EPISODES
-from protocol.messages import Episode, PeerId, Question, RolloutGroup, Turn
+from protocol.messages import Episode, PeerId, Question, Turn
+from swarm_node.common.batched import paired, routed
 from swarm_node.common.lru import Lru
 from swarm_node.rollouts.groups import (
     DIVERGED,
-    GeneratedGroup,
+    Completions,
+    Group,
     Played,
     Plays,
-    ScoredGroup,
+    Sample,
     Skipped,
     Tokens,
+    Turns,
 )
 from swarm_node.rollouts.interfaces import Environment, Generator
 from swarm_node.rollouts.transcript import fits, parse
-
-Asked = Sequence[tuple[Question, str]]  # questions with their prompts
-Made = list[GeneratedGroup | Skipped]
 
 
 @dataclass
@@ -48,18 +48,29 @@ class Live:
     mask: list[bool] = field(default_factory=list)
     played: Played | None = None
 
-    def take(self, text: Episode, tokens: Tokens) -> bool:
+    def take(self, sample: Sample) -> bool:
         """Takes the next turn. False, and nothing is taken, where the episode would exceed the
         protocol's limit.
         """
-        turn = parse(text.text)
+        assert sample.tokens is not None
+        turn = parse(sample.episode.text)
         if not fits([*self.turns, turn]):
             return False
         self.turns.append(turn)
-        self.ended = text.ended
-        self.versions += tokens.versions
-        self._add(tokens.ids, tokens.log_probs, own=True)
+        self.ended = sample.episode.ended
+        self.versions += sample.tokens.versions
+        self._add(sample.tokens.ids, sample.tokens.log_probs, own=True)
         return True
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether neither the policy nor the environment has ended it."""
+        return self.ended and self.played is not None and not self.played.done
+
+    @property
+    def observations(self) -> Sequence[str]:
+        """What the environment says to the last turn."""
+        return self.played.observations[-1] if self.played else ()
 
     def hear(self, said: Sequence[int]) -> None:
         """Takes what the environment says, as ids."""
@@ -71,8 +82,8 @@ class Live:
         self.log_probs += log_probs
         self.mask += [own] * len(ids)
 
-    def finished(self) -> tuple[Episode, Tokens]:
-        """The episode as it travels, and the tokens to train on, without what the environment says
+    def finished(self) -> Sample:
+        """The episode as it travels, with the tokens to train on, without what the environment says
         to the last turn.
         """
         assert self.played is not None
@@ -83,130 +94,197 @@ class Live:
         end = len(self.mask) - self.mask[::-1].index(True)
         ids, mask = self.context[self.begin : self.begin + end], tuple(self.mask[:end])
         known = tuple(self.log_probs[:end]), tuple(self.versions[:end])
-        return episode, Tokens(tuple(ids), *known, () if all(mask) else mask)
+        return Sample(episode, tokens=Tokens(tuple(ids), *known, () if all(mask) else mask))
+
+
+@dataclass
+class LiveGroup:
+    """A group while its episodes are played."""
+
+    group: Group  # without samples
+    prompt_ids: tuple[int, ...] = ()
+    episodes: list[Live] = field(default_factory=list)
+    going: list[Live] = field(default_factory=list)  # those of them whose last turn is not played
+    failed: Skipped | None = None
+
+    def begin(self, first: Completions | Skipped) -> None:
+        """Takes the first turn of each episode."""
+        if isinstance(first, Skipped):
+            self.failed = first
+            return
+        self.prompt_ids = first.prompt_ids
+        for sample in first.samples:
+            live = Live(list(first.prompt_ids), len(first.prompt_ids))
+            live.take(sample)
+            self.episodes.append(live)
+        self.going = list(self.episodes)
+
+    def hear(self, plays: Plays) -> None:
+        """Takes the environment's replies to the episodes that are going. One that it cannot play
+        fails the group.
+        """
+        if isinstance(plays, Skipped):
+            self.failed = plays
+            return
+        for live, played in paired(self.going, plays):
+            if isinstance(played, Skipped):
+                self.failed = played
+            else:
+                live.played = played
+
+    def finished(self) -> Group | Skipped:
+        """The group with its samples."""
+        if self.failed is not None:
+            return self.failed
+        samples = tuple(live.finished() for live in self.episodes)
+        return replace(self.group, samples=samples, prompt_ids=self.prompt_ids)
 
 
 def complete(
-    environment: Environment, generator: Generator, asked: Asked, group_size: int, stream: str
-) -> Made:
-    """`group_size` completions of each question; see interfaces.Generator."""
-    several = [environment.turns(question) > 1 for question, _ in asked]
-    plain, turned = (
-        [one for one, more in zip(asked, several, strict=True) if more is kind]
-        for kind in (False, True)
-    )
-    made = iter(
-        generator.generate([prompt for _, prompt in plain], group_size, stream)
-        if plain or not turned
-        else ()
-    )
-    played = iter(play_out(environment, generator, turned, group_size, stream) if turned else ())
-    return [next(played) if more else next(made) for more in several]
+    environment: Environment,
+    generator: Generator,
+    groups: Sequence[Group],
+    group_size: int,
+    stream: str,
+) -> list[Group | Skipped]:
+    """The groups, which have a prompt and no sample yet, with `group_size` samples each; see
+    interfaces.Generator.
+    """
+
+    def at_once(groups: Sequence[Group]) -> list[Group | Skipped]:
+        prompts = [group.prompt for group in groups]
+        made = generator.generate(prompts, group_size, stream)
+        return [_completed(group, completions) for group, completions in paired(groups, made)]
+
+    def turn_by_turn(groups: Sequence[Group]) -> list[Group | Skipped]:
+        return play_out(environment, generator, groups, group_size, stream)
+
+    return routed(groups, several_turns(environment), {False: at_once, True: turn_by_turn})
 
 
-def scores(
-    environment: Environment, made: Sequence[tuple[Question, Sequence[Episode]]]
-) -> list[tuple[float, ...] | Skipped]:
-    """Rewards in [0, 1] of the completions that this node generated, by question."""
-    several = [environment.turns(question) > 1 for question, _ in made]
-    turned = [
-        (q, [each.turns for each in said])
-        for (q, said), more in zip(made, several, strict=True)
-        if more
+def several_turns(environment: Environment) -> Callable[[Group], bool]:
+    """Tells whether a group's question has several turns, so that its episodes are played."""
+    return lambda group: environment.turns(group.question) > 1
+
+
+def _completed(group: Group, made: Completions | Skipped) -> Group | Skipped:
+    if isinstance(made, Skipped):
+        return made
+    return replace(group, samples=made.samples, prompt_ids=made.prompt_ids)
+
+
+def onward(
+    results: Sequence[Group | Skipped], stage: Callable[[list[Group]], list[Group | Skipped]]
+) -> list[Group | Skipped]:
+    """The results of the next stage of these groups; what was skipped before stays skipped."""
+
+    def is_skipped(result: Group | Skipped) -> bool:
+        return isinstance(result, Skipped)
+
+    def next_stage(going: Sequence[Group | Skipped]) -> list[Group | Skipped]:
+        return stage([result for result in going if isinstance(result, Group)])
+
+    return routed(results, is_skipped, {True: list, False: next_stage})
+
+
+def scores(environment: Environment, groups: Sequence[Group]) -> list[Group | Skipped]:
+    """Groups that this node completed to measure itself, with rewards in [0, 1]. One sample that
+    cannot be played skips its group; `score_groups`, for groups to train on, leaves such a sample
+    out.
+    """
+
+    def score(groups: Sequence[Group]) -> list[Group | Skipped]:
+        return score_texts(environment, groups)
+
+    def play(groups: Sequence[Group]) -> list[Group | Skipped]:
+        played = paired(groups, environment.play([as_played(group) for group in groups]))
+        return [_with_scores(group, plays) for group, plays in played]
+
+    return routed(groups, several_turns(environment), {False: score, True: play})
+
+
+def score_texts(environment: Environment, groups: Sequence[Group]) -> list[Group | Skipped]:
+    """Groups of one turn with their rewards."""
+    texts = [
+        (group.question, [episode.turns[0].text for episode in group.episodes]) for group in groups
     ]
-    plain = [
-        (q, [each.text for each in said])
-        for (q, said), more in zip(made, several, strict=True)
-        if not more
+    return [
+        rewards if isinstance(rewards, Skipped) else group.scored(rewards)
+        for group, rewards in paired(groups, environment.score(texts))
     ]
-    played = iter(environment.play(turned) if turned else ())
-    scored = iter(environment.score(plain))
-    return [_scores(next(played)) if more else next(scored) for more in several]
 
 
-def _scores(played: tuple[Played | Skipped, ...] | Skipped) -> tuple[float, ...] | Skipped:
-    each = (played,) if isinstance(played, Skipped) else played
-    failed = next((one for one in each if isinstance(one, Skipped)), None)
-    return failed or tuple(one.score for one in each if isinstance(one, Played))
+def as_played(group: Group) -> tuple[Question, list[Sequence[Turn]]]:
+    """The group as an environment plays it."""
+    return group.question, [episode.turns for episode in group.episodes]
+
+
+def _with_scores(group: Group, plays: Plays) -> Group | Skipped:
+    if isinstance(plays, Skipped):
+        return plays
+    rewards: list[float] = []
+    for played in plays:
+        if isinstance(played, Skipped):
+            return played
+        rewards.append(played.score)
+    return group.scored(rewards)
 
 
 def play_out(
-    environment: Environment, generator: Generator, asked: Asked, group_size: int, stream: str
-) -> Made:
+    environment: Environment,
+    generator: Generator,
+    groups: Sequence[Group],
+    group_size: int,
+    stream: str,
+) -> list[Group | Skipped]:
     """Groups of episodes of several turns. A question is skipped where its first turns are not
     generated, or its environment fails.
     """
     generate = generator.turns()
-    first = generate([prompt for _, prompt in asked], group_size, f"{stream}/turn 1")
-    failed = {place: made for place, made in enumerate(first) if isinstance(made, Skipped)}
-    groups = [_begun(made) if isinstance(made, GeneratedGroup) else [] for made in first]
-    going = [(place, live) for place, group in enumerate(groups) for live in group]
+    first = generate([group.prompt for group in groups], group_size, f"{stream}/turn 1")
+    live_groups = [LiveGroup(group) for group in groups]
+    for live_group, made in paired(live_groups, first):
+        live_group.begin(made)
     turn = 1
-    while going:
-        failed |= _play(environment, asked, going)
-        going = [
-            (place, live)
-            for place, live in going
-            if place not in failed
-            and live.ended
-            and not _done(live)
-            and turn < environment.turns(asked[place][0])
-        ]
-        for _, live in going:
-            live.hear(generator.encode_observations(_said(live), live.context[-1]))
+    while playing := [live_group for live_group in live_groups if live_group.going]:
+        _play(environment, playing)
+        for live_group in playing:
+            most = 0 if live_group.failed else environment.turns(live_group.group.question)
+            live_group.going = [live for live in live_group.going if live.goes_on and turn < most]
         turn += 1
-        contexts = [live.context for _, live in going]
-        written = generate(contexts, 1, f"{stream}/turn {turn}") if going else []
-        # An episode whose next turn is not generated is over: its context may have no room.
-        going = [one for one, made in zip(going, written, strict=True) if _took(one[1], made)]
-    return [failed.get(place) or _finished(group) for place, group in enumerate(groups)]
+        _next_turn(generator, generate, playing, f"{stream}/turn {turn}")
+    return [live_group.finished() for live_group in live_groups]
 
 
-def _begun(made: GeneratedGroup) -> list[Live]:
-    lives = [Live(list(made.prompt_ids), len(made.prompt_ids)) for _ in made.tokens]
-    for live, text, tokens in zip(lives, made.completions, made.tokens, strict=True):
-        live.take(text, tokens)
-    return lives
-
-
-def _took(live: Live, made: GeneratedGroup | Skipped) -> bool:
-    return isinstance(made, GeneratedGroup) and live.take(made.completions[0], made.tokens[0])
-
-
-def _done(live: Live) -> bool:
-    return live.played is None or live.played.done
-
-
-def _said(live: Live) -> Sequence[str]:
-    return live.played.observations[-1] if live.played else ()
-
-
-def _play(
-    environment: Environment, asked: Asked, going: Sequence[tuple[int, Live]]
-) -> dict[int, Skipped]:
-    """Plays these episodes, and notes the replies of the environment. Returns the questions that it
-    cannot play.
-    """
-    groups: dict[int, list[Live]] = {}
-    for place, live in going:
-        groups.setdefault(place, []).append(live)
+def _play(environment: Environment, groups: Sequence[LiveGroup]) -> None:
+    """Plays the episodes that are going, and notes the replies of the environment."""
     replies = environment.play(
-        [(asked[place][0], [live.turns for live in group]) for place, group in groups.items()]
+        [(live.group.question, [each.turns for each in live.going]) for live in groups]
     )
-    failed: dict[int, Skipped] = {}
-    for (place, group), reply in zip(groups.items(), replies, strict=True):
-        each = [reply] * len(group) if isinstance(reply, Skipped) else reply
-        for live, played in zip(group, each, strict=True):
-            if isinstance(played, Skipped):
-                failed[place] = played
-            else:
-                live.played = played
-    return failed
+    for live_group, plays in paired(groups, replies):
+        live_group.hear(plays)
 
 
-def _finished(group: Sequence[Live]) -> GeneratedGroup:
-    episodes, tokens = zip(*(live.finished() for live in group), strict=True)
-    return GeneratedGroup(episodes, tokens, tuple(group[0].context[: group[0].begin]))
+def _next_turn(
+    generator: Generator, generate: Turns, groups: Sequence[LiveGroup], stream: str
+) -> None:
+    """The next turn of the episodes that are going. One whose next turn is not generated is over:
+    its context may have no room.
+    """
+    going = [live for group in groups for live in group.going]
+    for live in going:
+        live.hear(generator.encode_observations(live.observations, live.context[-1]))
+    made = generate([live.context for live in going], 1, stream) if going else []
+    over = {id(live) for live, completions in paired(going, made) if not _took(live, completions)}
+    for group in groups:
+        group.going = [live for live in group.going if id(live) not in over]
+
+
+def _took(live: Live, made: Completions | Skipped) -> bool:
+    if isinstance(made, Skipped):
+        return False
+    (sample,) = made.samples
+    return live.take(sample)
 
 
 LEFT = 3600.0  # seconds for which an author's groups of a task are left out
@@ -217,35 +295,20 @@ KEPT = 1024  # remembered pairs of author and task
 Task = tuple[str, str, str]  # environment, data set, config id
 
 
-def replayed(
-    group: RolloutGroup,
-    prompt: str,
-    plays: Plays,
-    tokens: Sequence[Tokens] = (),
-    prompt_ids: tuple[int, ...] = (),
-) -> ScoredGroup | Skipped:
-    """The group without the episodes that went differently here, with this node's rewards and
-    observations; `Skipped` where too few are left. `tokens`: of each episode, where this node
-    generated them.
+def replayed(group: Group, plays: Plays) -> Group | Skipped:
+    """The group without the samples that went differently here, with this node's rewards and
+    observations; `Skipped` where too few are left.
     """
     if isinstance(plays, Skipped):
         return plays
-    pairs = enumerate(zip(group.episodes, plays, strict=True))
-    kept = {
-        place: each
-        for place, (told, each) in pairs
-        if isinstance(each, Played) and as_told(told, each)
-    }
-    if len(kept) < MIN_EPISODES:
-        return Skipped(DIVERGED)
-    return ScoredGroup(
-        group.model_copy(update={"episodes": tuple(group.episodes[place] for place in kept)}),
-        prompt,
-        rewards=tuple(played.score for played in kept.values()),
-        tokens=tuple(tokens[place] for place in kept) if tokens else None,
-        prompt_ids=prompt_ids,
-        observations=tuple(played.observations for played in kept.values()),
+    samples = tuple(
+        replace(sample, reward=played.score, observations=played.observations)
+        for sample, played in paired(group.samples, plays)
+        if isinstance(played, Played) and as_told(sample.episode, played)
     )
+    if len(samples) < MIN_EPISODES:
+        return Skipped(DIVERGED)
+    return replace(group, samples=samples)
 
 
 def as_told(episode: Episode, played: Played) -> bool:
@@ -275,16 +338,17 @@ class Divergence:
         """Whether groups of this author and task are left out for now."""
         return self._until.get((author, _task(question)), 0.0) > self._clock()
 
-    def note(self, group: RolloutGroup, result: ScoredGroup | Skipped) -> None:
+    def note(self, group: Group, result: Group | Skipped) -> None:
         """Notes the result of a group. All episodes of a group that was skipped as diverged count
         as diverged.
         """
-        if result != Skipped(DIVERGED) and not isinstance(result, ScoredGroup):
+        if result != Skipped(DIVERGED) and not isinstance(result, Group):
             return
-        kept = len(result.group.episodes) if isinstance(result, ScoredGroup) else 0
+        kept = len(result.samples) if isinstance(result, Group) else 0
         key, now = (group.author, _task(group.question)), self._clock()
         episodes, diverged = self._counts.use(key) or (0, 0)
-        episodes, diverged = episodes + len(group.episodes), diverged + len(group.episodes) - kept
+        episodes += len(group.samples)
+        diverged += len(group.samples) - kept
         self._counts[key] = episodes, diverged
         if episodes >= JUDGED and 2 * diverged >= episodes:
             self._until[key], self._counts[key] = now + LEFT, (0, 0)

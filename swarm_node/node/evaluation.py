@@ -4,19 +4,21 @@ few rounds and tells which checkpoint answered them best.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 
 from pydantic import BaseModel
 
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
-from protocol.messages import Episode, Question, Round
+from protocol.messages import Question, Round
+from swarm_node.common.batched import paired
 from swarm_node.environments.kinds import EVALUATION
 from swarm_node.environments.registry import build_environment, tasks_of
 from swarm_node.environments.scored import LEARNED, Mixture
-from swarm_node.node.episodes import complete, scores
+from swarm_node.node.episodes import complete, onward, scores
 from swarm_node.policy.soundness import Damaged
-from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.groups import Group, Skipped
 from swarm_node.rollouts.interfaces import Environment, Generator
 from swarm_node.settings import NodeConfig, Section
 from swarm_node.telemetry.events import Corrected, Validated
@@ -39,29 +41,27 @@ def answer(
     generator: Generator, environment: Environment, batch: Sequence[Question], stream: str
 ) -> list[Answer]:
     """What the model says to these questions. `stream` names the random stream."""
-    answers = [Answer(None, None)] * len(batch)
-    asked: list[tuple[int, str]] = []
-    for i, prompt in enumerate(environment.prompts(batch)):
-        if isinstance(prompt, Skipped):
-            answers[i] = Answer(None, None, prompt.reason)
-        else:
-            asked.append((i, prompt))
-    questions = [(batch[i], prompt) for i, prompt in asked]
-    written = complete(environment, generator, questions, 1, stream)
-    made: list[tuple[int, tuple[Episode, ...]]] = []
-    for (i, _), group in zip(asked, written, strict=True):
-        if isinstance(group, Skipped):
-            answers[i] = Answer(None, None, group.reason)
-        else:
-            made.append((i, tuple(group.completions)))
-    rewards = scores(environment, [(batch[i], completions) for i, completions in made])
-    for (i, (completion,)), reward in zip(made, rewards, strict=True):
-        text = completion.turns[-1].text
-        if isinstance(reward, Skipped):
-            answers[i] = Answer(text, None, reward.reason)
-        else:
-            answers[i] = Answer(text, reward[0])
-    return answers
+    asked = [
+        prompt
+        if isinstance(prompt, Skipped)
+        else Group(EVALUATION, Round(0), question, prompt=prompt)
+        for question, prompt in paired(batch, environment.prompts(batch))
+    ]
+    completed = onward(asked, lambda groups: complete(environment, generator, groups, 1, stream))
+    scored = onward(completed, partial(scores, environment))
+    return [_answer(result, judged) for result, judged in paired(completed, scored)]
+
+
+def _answer(completed: Group | Skipped, scored: Group | Skipped) -> Answer:
+    """What became of one question."""
+    if isinstance(completed, Skipped):
+        return Answer(None, None, completed.reason)
+    (episode,) = completed.episodes
+    text = episode.turns[-1].text
+    if isinstance(scored, Skipped):
+        return Answer(text, None, scored.reason)
+    (reward,) = scored.rewards
+    return Answer(text, reward)
 
 
 class Measured(BaseModel):

@@ -32,7 +32,7 @@ from swarm_node.common.children import Process, ending, start, without_secrets
 from swarm_node.common.loading import quickly
 from swarm_node.environments.registry import build_environment, handed
 from swarm_node.network.in_memory import Alone
-from swarm_node.rollouts.groups import Generated, ScoredGroup, StepReport
+from swarm_node.rollouts.groups import Generated, Group, StepReport
 from swarm_node.rollouts.interfaces import Environment, Trainer
 from swarm_node.settings import LearningConfig, part_of
 from swarm_node.settings.secret import revealed
@@ -180,7 +180,7 @@ class NoTrainer(Trainer):
 
     rows = "none"  # it trains on none
 
-    def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
+    def update(self, groups: Sequence[Group]) -> StepReport:
         raise NotImplementedError("the generator process does not train")
 
 

@@ -10,7 +10,7 @@ from protocol.messages import Question
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.shell import at_home
 from swarm_node.environments.registry import right_answer
-from swarm_node.rollouts.groups import ScoredGroup, Selection
+from swarm_node.rollouts.groups import Group, Selection
 from swarm_node.settings import LearningConfig, NodeConfig, Section
 from swarm_node.telemetry.events import Event, Notice, Telemetry, Trained
 from swarm_node.telemetry.learning import Learning
@@ -119,9 +119,9 @@ def corrected(learning: Learning) -> list[str]:
     return [f"was wrong, is right now: asked {question}, it answered {before}, now {now}"]
 
 
-def told(group: ScoredGroup, config: LearningConfig) -> str:
+def told(group: Group, config: LearningConfig) -> str:
     """One completion beside what was wanted, and what to try."""
-    completion, answer = group.group.episodes[0], wanted(group.question, config)
+    completion, answer = group.episodes[0], wanted(group.question, config)
     said = (
         f"Asked {printable(group.prompt.strip()[-SHOWN:], SHOWN)!r}, the model answers "
         f"{printable(completion.text, SHOWN)!r}"

@@ -13,10 +13,17 @@ from functools import partial
 from random import Random
 from statistics import fmean
 
-from pydantic import TypeAdapter
-
-from protocol.messages import PeerId, Question, RolloutGroup, Round
-from swarm_node.node.episodes import Divergence, complete, replayed
+from protocol.messages import PeerId, Question, Round
+from swarm_node.common.batched import paired, routed
+from swarm_node.node.episodes import (
+    Divergence,
+    as_played,
+    complete,
+    onward,
+    replayed,
+    score_texts,
+    several_turns,
+)
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.groups import (
     DIVERGED,
@@ -24,12 +31,10 @@ from swarm_node.rollouts.groups import (
     NO_BETTER,
     PHASES,
     Counts,
-    ExternalGroup,
     Generated,
-    GeneratedGroup,
+    Group,
     Refused,
     RoundReport,
-    ScoredGroup,
     Seconds,
     Selection,
     Skipped,
@@ -40,8 +45,6 @@ from swarm_node.rollouts.sampler import Sampler, choose_local
 from swarm_node.settings import RoundConfig
 
 WITHOUT_SIGNAL = "without signal"  # an external group whose completions score alike here
-
-_GENERATED: TypeAdapter[Generated] = TypeAdapter(Generated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +110,8 @@ class Node:
         with _timed(self.clock, "publish") as seconds:
             # Every node computes the same rewards, so a group that is uninformative here is so
             # everywhere.
-            informative = [scored.group for scored in generated.groups if scored.informative]
-            self.network.publish(informative, generated.round)
+            informative = [group for group in generated.groups if group.informative]
+            self.network.publish([group.message() for group in informative], generated.round)
         return replace(generated, seconds=_sum(generated.seconds, seconds))
 
     def select(self, generated: Generated) -> Selection:
@@ -120,13 +123,12 @@ class Node:
             self.pool.add(self.network.collect(generated.round), generated.round)
         scoring = self.external or ScoringInStep(partial(score_external, self.environment))
         waiting = self.pool.candidates()
-        own = [each.group for each in generated.groups]
-        ready, failed = scoring.ready(waiting, self.config.external_groups, own)
+        ready, failed = scoring.ready(waiting, self.config.external_groups, generated.groups)
         self.sampler.observe(generated.groups)
         local, others, wanted = self._choose_local(generated.groups, rng)
-        considered: list[ScoredGroup] = []  # all that were scored
-        passed: list[ScoredGroup] = []  # what the defence left of them
-        chosen: list[ScoredGroup] = []
+        considered: list[Group] = []  # all that were scored
+        passed: list[Group] = []  # what the defence left of them
+        chosen: list[Group] = []
         refused: list[Refused] = []
         spent = [external for external, _ in failed]
         # By id, why the group could not be scored
@@ -139,8 +141,8 @@ class Node:
                 asked, order = order[:count], order[count:]
                 spent += asked
                 asked, scored = [external for external in asked if external.author not in hung], []
-                for external, result in zip(asked, scoring.score(asked), strict=True):
-                    if isinstance(result, ScoredGroup):
+                for external, result in paired(asked, scoring.score(asked)):
+                    if isinstance(result, Group):
                         scored.append(result)
                         continue
                     faults[external.id] = result.reason
@@ -171,8 +173,9 @@ class Node:
             self.watch(selection)
         groups = selection.generated.groups
         written = groups + selection.generated.answers
-        lengths = [tokens.written for group in written for tokens in group.tokens or () if tokens]
-        endings = [completion.ended for group in written for completion in group.group.episodes]
+        samples = [sample for group in written for sample in group.samples]
+        lengths = [sample.tokens.written for sample in samples if sample.tokens]
+        endings = [sample.episode.ended for sample in samples]
         skipped = (
             Counter(selection.generated.skipped)
             + Counter(selection.skipped)
@@ -204,8 +207,8 @@ class Node:
         )
 
     def _compared(
-        self, chosen: Sequence[ScoredGroup], answers: Sequence[ScoredGroup], rng: Random
-    ) -> list[ScoredGroup]:
+        self, chosen: Sequence[Group], answers: Sequence[Group], rng: Random
+    ) -> list[Group]:
         """The external groups that a round trains on: those chosen now or, where the defence
         compares them with local completions, those chosen before whose questions this round has
         answered.
@@ -220,9 +223,9 @@ class Node:
 
     def _settle(
         self,
-        spent: Sequence[ExternalGroup],
-        passed: Sequence[ScoredGroup],
-        chosen: Sequence[ScoredGroup],
+        spent: Sequence[Group],
+        passed: Sequence[Group],
+        chosen: Sequence[Group],
         faults: Mapping[bytes, str],
         hung: Collection[PeerId],
         now: Round,
@@ -244,8 +247,8 @@ class Node:
             self.network.verdict(external, useful, faults.get(external.id, ""))
 
     def _choose_local(
-        self, groups: Sequence[ScoredGroup], rng: Random
-    ) -> tuple[list[ScoredGroup], list[ScoredGroup], int]:
+        self, groups: Sequence[Group], rng: Random
+    ) -> tuple[list[Group], list[Group], int]:
         """Local groups to train on, spare ones for places that no external group takes, and how
         many external groups to look for.
         """
@@ -254,102 +257,86 @@ class Node:
 
     def _complete(
         self, questions: Sequence[Question], now: Round
-    ) -> tuple[list[ScoredGroup], Counts, Seconds]:
+    ) -> tuple[list[Group], Counts, Seconds]:
         """A scored local group for each question that could be built, completed and scored."""
-        prompts, stream = self.environment.prompts(questions), f"{self.seed}/{self.peer_id}/{now}"
-        skipped = Counter(prompt.reason for prompt in prompts if isinstance(prompt, Skipped))
+        stream = f"{self.seed}/{self.peer_id}/{now}"
+        prompts = self.environment.prompts(questions)
         asked = [
-            (q, prompt)
-            for q, prompt in zip(questions, prompts, strict=True)
-            if isinstance(prompt, str)
+            prompt if isinstance(prompt, Skipped) else self._asked(question, prompt, now)
+            for question, prompt in paired(questions, prompts)
         ]
         with _timed(self.clock, "generate") as generating:
-            generated = complete(self.environment, self.generator, asked, self.group_size, stream)
-        groups, kept, written = [], [], []
-        for (question, prompt), completed in zip(asked, generated, strict=True):
-            if isinstance(completed, Skipped):
-                skipped[completed.reason] += 1
-                continue
-            groups.append(
-                RolloutGroup(
-                    author=self.peer_id,
-                    round=now,
-                    question=question,
-                    episodes=completed.completions,
-                )
+            completed = onward(
+                asked,
+                lambda groups: complete(
+                    self.environment, self.generator, groups, self.group_size, stream
+                ),
             )
-            kept.append(prompt)
-            written.append(completed)
         with _timed(self.clock, "score") as scoring:
-            results = score_groups(self.environment, groups, kept, written)
-        skipped.update(result.reason for result in results if isinstance(result, Skipped))
-        scored = [result for result in results if isinstance(result, ScoredGroup)]
+            results = onward(completed, partial(score_groups, self.environment))
+        skipped = Counter(result.reason for result in results if isinstance(result, Skipped))
+        scored = [result for result in results if isinstance(result, Group)]
         return scored, skipped, _sum(generating, scoring)
+
+    def _asked(self, question: Question, prompt: str, now: Round) -> Group:
+        """A local group that is not completed yet."""
+        return Group(self.peer_id, now, question, prompt=prompt)
 
 
 def score_external(
-    environment: Environment, asked: Sequence[ExternalGroup], divergence: Divergence | None = None
-) -> list[ScoredGroup | Skipped]:
+    environment: Environment, groups: Sequence[Group], divergence: Divergence | None = None
+) -> list[Group | Skipped]:
     """Scores external groups, their prompts rebuilt. `divergence` says which to leave out, and
     learns of the others.
     """
-    left = [
-        divergence is not None and divergence.leaves(external.author, external.question)
-        for external in asked
-    ]
-    groups = [external.group for external, leave in zip(asked, left, strict=True) if not leave]
-    results = score_groups(
-        environment, groups, environment.prompts([group.question for group in groups])
-    )
-    for group, result in zip(groups, results, strict=True):
-        if divergence is not None and environment.turns(group.question) > 1:
-            divergence.note(group, result)
-    scored = iter(results)
-    return [Skipped(DIVERGED) if leave else next(scored) for leave in left]
+
+    def leaves(group: Group) -> bool:
+        return divergence is not None and divergence.leaves(group.author, group.question)
+
+    def left(groups: Sequence[Group]) -> list[Group | Skipped]:
+        return [Skipped(DIVERGED)] * len(groups)
+
+    def others(groups: Sequence[Group]) -> list[Group | Skipped]:
+        prompts = environment.prompts([group.question for group in groups])
+        results = [
+            _rebuilt(result, prompt)
+            for result, prompt in paired(score_groups(environment, groups), prompts)
+        ]
+        for group, result in paired(groups, results):
+            if divergence is not None and environment.turns(group.question) > 1:
+                divergence.note(group, result)
+        return results
+
+    return routed(groups, leaves, {True: left, False: others})
+
+
+def _rebuilt(result: Group | Skipped, prompt: str | Skipped) -> Group | Skipped:
+    """The result of an external group with its prompt; `Skipped` where it has none."""
+    if isinstance(result, Skipped):
+        return result
+    return prompt if isinstance(prompt, Skipped) else replace(result, prompt=prompt)
 
 
 def judging(
     environment: Environment, clock: Callable[[], float], odd: Callable[[list[str]], object]
-) -> Callable[[Sequence[ExternalGroup]], list[ScoredGroup | Skipped]]:
+) -> Callable[[Sequence[Group]], list[Group | Skipped]]:
     """`score_external` with a memory: see `Divergence`."""
     return partial(score_external, environment, divergence=Divergence(clock, odd))
 
 
-def score_groups(
-    environment: Environment,
-    groups: Sequence[RolloutGroup],
-    prompts: Sequence[str | Skipped],
-    written: Sequence[GeneratedGroup] = (),
-) -> list[ScoredGroup | Skipped]:
-    """Score groups here, local and external ones alike: rewards never travel. Episodes of questions
-    of several turns are played. `written`: the groups as this node generated them, in the same
-    order; empty for external ones.
+def score_groups(environment: Environment, groups: Sequence[Group]) -> list[Group | Skipped]:
+    """The groups with rewards of this node, local and external ones alike: rewards never travel.
+    Episodes of questions of several turns are played.
     """
-    several = [place for place, group in enumerate(groups) if environment.turns(group.question) > 1]
-    played = [
-        (groups[place].question, [each.turns for each in groups[place].episodes])
-        for place in several
-    ]
-    plays = dict(zip(several, environment.play(played) if played else (), strict=True))
-    single = [place for place in range(len(groups)) if place not in plays]
-    texts = [
-        (groups[place].question, [each.turns[0].text for each in groups[place].episodes])
-        for place in single
-    ]
-    rewards = dict(zip(single, environment.score(texts), strict=True))
-    results: list[ScoredGroup | Skipped] = []
-    for place, (group, prompt) in enumerate(zip(groups, prompts, strict=True)):
-        known = (written[place].tokens, written[place].prompt_ids) if written else ()
-        given = rewards.get(place)
-        if isinstance(given, Skipped):
-            results.append(given)
-        elif isinstance(prompt, Skipped):
-            results.append(prompt)
-        elif given is None:
-            results.append(replayed(group, prompt, plays[place], *known))
-        else:
-            results.append(ScoredGroup(group, prompt, given, *known))
-    return results
+
+    def play(groups: Sequence[Group]) -> list[Group | Skipped]:
+        played = paired(groups, environment.play([as_played(group) for group in groups]))
+        return [replayed(group, plays) for group, plays in played]
+
+    def score(groups: Sequence[Group]) -> list[Group | Skipped]:
+        return score_texts(environment, groups)
+
+    return routed(groups, several_turns(environment), {True: play, False: score})
 
 
 @contextmanager
@@ -369,7 +356,7 @@ def _sum(*parts: Seconds) -> Seconds:
     return total
 
 
-def _by_task(groups: Sequence[ScoredGroup]) -> dict[str, float]:
+def _by_task(groups: Sequence[Group]) -> dict[str, float]:
     rewards: dict[str, list[float]] = {}
     for group in groups:
         task = f"{group.question.dataset}/{group.question.config_id}"
@@ -394,13 +381,3 @@ def _by_peer(selection: Selection) -> dict[PeerId, dict[str, int]]:
 
 def _mean(values: Sequence[float]) -> float | None:
     return fmean(values) if values else None
-
-
-def write_waiting(generated: Generated) -> str:
-    """A generated round as JSON, for a checkpoint."""
-    return _GENERATED.dump_json(generated).decode()
-
-
-def read_waiting(text: str) -> Generated:
-    """The inverse of `write_waiting`. ValueError."""
-    return _GENERATED.validate_json(text)

@@ -4,7 +4,7 @@ follows no paper.
 
 from collections.abc import Sequence
 
-from swarm_node.rollouts.groups import ScoredGroup
+from swarm_node.rollouts.groups import Group
 from swarm_node.rollouts.sampler import UniformSampler
 
 
@@ -18,7 +18,7 @@ class AdaptiveSampler(UniformSampler):
     def __init__(self) -> None:
         self._informative = 0
 
-    def observe(self, local: Sequence[ScoredGroup]) -> None:
+    def observe(self, local: Sequence[Group]) -> None:
         self._informative = sum(group.informative for group in local)
 
     def split(self, local: int, external: int) -> tuple[int, int]:

@@ -17,7 +17,9 @@ from random import Random
 from statistics import fmean
 from typing import Protocol
 
-from swarm_node.rollouts.groups import Refused, ScoredGroup
+from protocol.messages import Turn
+from swarm_node.common.batched import paired
+from swarm_node.rollouts.groups import Group, Refused, Sample
 
 TYPICAL = 0.95  # quantile of the local lengths that counts as long
 TIMES = 2.0  # an external completion may be so many times as long as a long local one
@@ -35,6 +37,9 @@ SPREAD = 0.5  # share of the data sets met in which a suspect string must be
 
 _DIGITS = re.compile(r"\d")
 
+# What a layer keeps of a group: samples, or their positions
+Kept = Sequence[Sample] | Sequence[int]
+
 
 class Layer(Protocol):
     """One layer of the defence. A class of your own inherits from this one; it is made without
@@ -44,16 +49,14 @@ class Layer(Protocol):
     reason: str = ""  # of a refusal: short and stable, a key for counting
     compares: bool = False  # whether `mix` reads local completions, which the node then generates
 
-    def keep(
-        self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random
-    ) -> list[list[int]]:
-        """Positions of the completions that may be trained on, for each external group: all, unless
-        a layer says otherwise. `local`: all groups that this node generated this round, answers to
-        peers' questions included.
+    def keep(self, local: Sequence[Group], groups: Sequence[Group], rng: Random) -> Sequence[Kept]:
+        """The samples that may be trained on, for each external group: all, unless a layer says
+        otherwise. A layer may also give their positions in the group. `local`: all groups that this
+        node generated this round, answers to peers' questions included.
         """
-        return [list(range(len(group.rewards))) for group in groups]
+        return [group.samples for group in groups]
 
-    def mix(self, local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup:
+    def mix(self, local: Group, external: Group, rng: Random) -> Group:
         """The group to train on in place of a selected one, where a layer `compares`. `local`:
         completions of the same prompt by this node.
         """
@@ -73,10 +76,10 @@ class LengthLayer(Layer):
     reason = "longer than local"
 
     def keep(
-        self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random
-    ) -> list[list[int]]:
+        self, local: Sequence[Group], groups: Sequence[Group], rng: Random
+    ) -> list[list[Sample]]:
         limit = longest(local)
-        return [_passing(group, lambda text: len(text) <= limit) for group in groups]
+        return [passing(group, lambda text: len(text) <= limit) for group in groups]
 
 
 class NgramsLayer(Layer):
@@ -90,17 +93,17 @@ class NgramsLayer(Layer):
         self._alarm = EnrichmentAlarm()
 
     def keep(
-        self, local: Sequence[ScoredGroup], groups: Sequence[ScoredGroup], rng: Random
-    ) -> list[list[int]]:
-        local_texts = _whole(local)
+        self, local: Sequence[Group], groups: Sequence[Group], rng: Random
+    ) -> list[list[Sample]]:
+        local_texts = [_whole(sample) for group in local for sample in group.samples]
+        # One better sample of each group
         external = [
-            (group.question.dataset, rng.choice(_whole([only(group, better(group))])))
-            for group in groups
+            (group.question.dataset, _whole(rng.choice(better(group.samples)))) for group in groups
         ]
         self._alarm.note(rng.sample(local_texts, min(LOCAL_A_ROUND, len(local_texts))), external)
         alarming = self._alarm.strings()
         return [
-            _passing(group, lambda text: alarming.isdisjoint(strings_of(text))) for group in groups
+            passing(group, lambda text: alarming.isdisjoint(strings_of(text))) for group in groups
         ]
 
     def snapshot(self) -> Mapping[str, list[str]]:
@@ -116,7 +119,7 @@ class RescueLayer(Layer):
 
     compares = True
 
-    def mix(self, local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup:
+    def mix(self, local: Group, external: Group, rng: Random) -> Group:
         return mixed(local, external, rng)
 
 
@@ -135,24 +138,22 @@ class LayeredDefence:
         self._layers = layers
 
     def screen(
-        self, local: Sequence[ScoredGroup], external: Sequence[ScoredGroup], rng: Random
-    ) -> tuple[list[ScoredGroup], list[Refused]]:
+        self, local: Sequence[Group], external: Sequence[Group], rng: Random
+    ) -> tuple[list[Group], list[Refused]]:
         """Of external groups just scored, the informative ones without suspect completions, and
         those refused whole. `local`: all groups that this node generated this round, answers to
         peers' questions included.
         """
         groups, refused = [group for group in external if group.informative], list[Refused]()
         for layer in self._layers:
-            rests = [
-                only(group, chosen)
-                for group, chosen in zip(groups, layer.keep(local, groups, rng), strict=True)
-            ]
+            kept = paired(groups, layer.keep(local, groups, rng))
+            screened = [only(group, samples) for group, samples in kept]
             refused += [
-                Refused(rest.author, layer.reason, rest.question)
-                for rest in rests
-                if not rest.informative
+                Refused(group.author, layer.reason, group.question)
+                for group in screened
+                if not group.informative
             ]
-            groups = [rest for rest in rests if rest.informative]
+            groups = [group for group in screened if group.informative]
         return groups, refused
 
     @property
@@ -160,7 +161,7 @@ class LayeredDefence:
         """Whether selected groups are compared with local completions of the same prompts."""
         return any(layer.compares for layer in self._layers)
 
-    def mix(self, local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup:
+    def mix(self, local: Group, external: Group, rng: Random) -> Group:
         """The group to train on in place of a selected one. `local`: completions of the same prompt
         by this node.
         """
@@ -177,36 +178,36 @@ class LayeredDefence:
             layer.restore(snapshot)
 
 
-def only(group: ScoredGroup, chosen: Sequence[int]) -> ScoredGroup:
-    """The group with these completions."""
-    completions = tuple(group.group.episodes[i] for i in chosen)
-    return replace(
-        group,
-        group=group.group.model_copy(update={"episodes": completions}),
-        rewards=tuple(group.rewards[i] for i in chosen),
-        tokens=None if group.tokens is None else tuple(group.tokens[i] for i in chosen),
-        observations=tuple(group.observations[i] for i in chosen) if group.observations else (),
-    )
+def only(group: Group, kept: Kept) -> Group:
+    """The group with these of its samples alone."""
+    samples = (entry if isinstance(entry, Sample) else group.samples[entry] for entry in kept)
+    return replace(group, samples=tuple(samples))
 
 
-def better(group: ScoredGroup) -> list[int]:
-    """Positions of completions above the mean of their group, which training would reinforce."""
-    mean = fmean(group.rewards)
-    return [i for i, reward in enumerate(group.rewards) if reward > mean]
+def better(samples: Sequence[Sample]) -> list[Sample]:
+    """Samples above the mean of their group, which training would reinforce."""
+    mean = fmean(sample.earned for sample in samples)
+    return [sample for sample in samples if sample.earned > mean]
 
 
-def longest(local: Sequence[ScoredGroup]) -> float:
+def passing(group: Group, passes: Callable[[str], bool]) -> list[Sample]:
+    """The samples of which every turn passes."""
+    return [sample for sample in group.samples if all(map(passes, sample.written))]
+
+
+def longest(local: Sequence[Group]) -> float:
     """`TIMES` the length of a long local completion of this round, in characters; at least `ROOM`
     more.
     """
-    lengths = sorted(len(text) for group in local for turns in _turns(group) for text in turns)
+    samples = [sample for group in local for sample in group.samples]
+    lengths = sorted(len(text) for sample in samples for text in sample.written)
     if not lengths:
         return float("inf")
     long = lengths[int(TYPICAL * (len(lengths) - 1))]
     return max(TIMES * long, long + ROOM)
 
 
-def mixed(local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup:
+def mixed(local: Group, external: Group, rng: Random) -> Group:
     """A local group of a prompt with up to `ADDED` distinct external completions that are better
     than its mean.
 
@@ -215,44 +216,18 @@ def mixed(local: ScoredGroup, external: ScoredGroup, rng: Random) -> ScoredGroup
     right, none is added. The group carries the peer's name, since the question is the peer's.
     """
     mean = fmean(local.rewards)
-    found = {
-        c.turns: i for i, c in enumerate(external.group.episodes) if external.rewards[i] > mean
-    }
-    added = only(external, rng.sample(sorted(found.values()), min(ADDED, len(found))))
-    completions = local.group.episodes + added.group.episodes
-    return ScoredGroup(
-        group=external.group.model_copy(update={"episodes": completions}),
-        prompt=external.prompt,
-        rewards=local.rewards + added.rewards,
-        tokens=(*(local.tokens or (None,) * len(local.rewards)), *(None,) * len(added.rewards)),
-        prompt_ids=local.prompt_ids,
-        observations=local.observations + added.observations,
-    )
+    distinct: dict[tuple[Turn, ...], Sample] = {}
+    for sample in reversed(external.samples):
+        if sample.earned > mean:
+            distinct.setdefault(sample.episode.turns, sample)
+    candidates = list(reversed(distinct.values()))
+    added = rng.sample(candidates, min(ADDED, len(candidates)))
+    return replace(external, samples=(*local.samples, *added), prompt_ids=local.prompt_ids)
 
 
-def _whole(groups: Sequence[ScoredGroup]) -> list[str]:
-    """All turns of each completion as one text: a string of one turn in many would be rare among
-    texts of turns.
-    """
-    return ["".join(turns) for group in groups for turns in _turns(group)]
-
-
-def _turns(group: ScoredGroup) -> list[list[str]]:
-    """For each completion and turn what its author writes freely: the text, and the names and
-    arguments of calls.
-    """
-    return [
-        [
-            turn.text + "".join(call.name + call.arguments for call in turn.calls)
-            for turn in episode.turns
-        ]
-        for episode in group.group.episodes
-    ]
-
-
-def _passing(group: ScoredGroup, passes: Callable[[str], bool]) -> list[int]:
-    """Positions of the completions whose turns all pass."""
-    return [i for i, turns in enumerate(_turns(group)) if all(map(passes, turns))]
+def _whole(sample: Sample) -> str:
+    """All turns as one text: a string of one turn in many would be rare among texts of turns."""
+    return "".join(sample.written)
 
 
 def strings_of(text: str) -> frozenset[str]:

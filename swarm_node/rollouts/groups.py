@@ -1,17 +1,22 @@
-"""The values of a round: a generated group, then a scored one, then what the round trains on, then
-its report.
+"""The values of a round: groups of samples, then what the round trains on, then its report.
+
+There is one `Group`, local or external. It is asked, with a prompt and no sample yet; completed,
+with samples; scored, with a reward in each sample; and trained on. What is known of one completion
+stands in its `Sample`, so that nothing has to be kept in step: to drop a completion is to drop a
+sample.
 
 Plain data, no torch.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, get_type_hints
 
 from protocol.messages import Episode, PeerId, Question, RolloutGroup, Round, Turn
 
 Counts = Mapping[str, int]  # reason -> groups
 Seconds = Mapping[str, float]  # phase -> wall clock
+Observations = tuple[tuple[str, ...], ...]  # what an environment says, by turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ class Played:
     """
 
     # Of each turn: one per call, or at most one to a text; none at the end
-    observations: tuple[tuple[str, ...], ...]
+    observations: Observations
     done: bool  # whether the environment ended the episode with the last turn
     score: float  # of the state as it is, in [0, 1]
     trace: str  # of opening, observations and end: protocol/README.md
@@ -78,47 +83,129 @@ ToPlay = tuple[Question, Sequence[Sequence[Turn]]]
 Plays = tuple[Played | Skipped, ...] | Skipped
 # Takes contexts (prompts, or ids of a prompt and all that followed), a group size and a stream's
 # name; returns turns.
-Turns = Callable[[Sequence[str | Sequence[int]], int, str], list["GeneratedGroup | Skipped"]]
+Turns = Callable[[Sequence[str | Sequence[int]], int, str], list["Completions | Skipped"]]
 
 
 @dataclass(frozen=True, slots=True)
-class GeneratedGroup:
-    """The completions of one prompt, as text and as tokens."""
+class Sample:
+    """One completion of a question, and all that this node knows of it.
 
-    completions: tuple[Episode, ...]
-    tokens: tuple[Tokens, ...]  # one per completion
+    A sample is made with its episode, by this node's generator or from a message of a peer. It gets
+    its reward when this node scores the group, because rewards never travel: SAPO shares decoded
+    text, and each node scores it with its own reward model (arXiv 2509.08721, Methodology).
+
+    Attributes:
+        episode: what the policy wrote, turn by turn, as it stands on the wire. A completion of one
+            turn is an episode of one turn.
+        reward: in [0, 1], by this node's environment; None until the group is scored.
+        tokens: as this node's policy generated them. None in an external sample: of a peer's
+            completion only the text is known, and the policy that trains on it has a tokenizer of
+            its own.
+        observations: what this node's environment says to each turn of an episode, as in `Played`.
+            Empty for a question of one turn.
+    """
+
+    episode: Episode
+    reward: float | None = None
+    tokens: Tokens | None = None
+    observations: Observations = ()
+
+    @property
+    def external(self) -> bool:
+        """Whether a peer wrote it."""
+        return self.tokens is None
+
+    @property
+    def earned(self) -> float:
+        """Its reward. ValueError where it has none yet."""
+        if self.reward is None:
+            raise ValueError("a sample that is not scored has no reward")
+        return self.reward
+
+    @property
+    def written(self) -> list[str]:
+        """What the author of each turn writes freely: its text, and the names and arguments of its
+        calls.
+        """
+        return [
+            turn.text + "".join(call.name + call.arguments for call in turn.calls)
+            for turn in self.episode.turns
+        ]
+
+    def rewarded(self, reward: float) -> "Sample":
+        """This sample with its reward."""
+        return replace(self, reward=reward)
+
+
+@dataclass(frozen=True, slots=True)
+class Completions:
+    """What a generator writes behind one prompt: samples that are not scored yet, with their
+    tokens.
+    """
+
     prompt_ids: tuple[int, ...]  # what the completions follow
+    samples: tuple[Sample, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ExternalGroup:
-    """An admitted group of another peer."""
+class Group:
+    """A question and the samples of one author: the unit that GRPO compares and that SAPO shares.
 
-    group: RolloutGroup
-    id: bytes  # SHA-256 of its canonical payload; only the network process computes it
+    GRPO measures a sample by its group: its advantage is its reward less their mean, divided by
+    their standard deviation (arXiv 2402.03300, section 4.1). So a group whose rewards are all equal
+    teaches nothing, and SAPO drops it before it draws external groups (arXiv 2509.08721): see
+    `informative`.
 
-    @property
-    def author(self) -> PeerId:
-        return self.group.author
+    The same class serves from question to gradient. A local group begins with its prompt, gets its
+    samples from the generator and their rewards from the environment. An external group begins with
+    the samples of a message, and gets prompt and rewards here. With the layer `rescue` a group may
+    hold samples of both kinds: the question is the peer's, and the group carries the peer's name.
 
-    @property
-    def question(self) -> Question:
-        return self.group.question
+    Attributes:
+        author: the peer whose round the question belongs to.
+        round: of the author, by the author's count.
+        question: the address from which every node rebuilds prompt and reference answer.
+        samples: as a rule `generation.num_generations` of them; 2 to 64 in a message; none while
+            the question is not completed.
+        prompt: as this node shows the question to its model; empty until it is rebuilt.
+        prompt_ids: of the prompt, as the generator read it; empty where no generator did, as in an
+            external group.
+        id: SHA-256 of the message that brought an external group, 32 bytes, as the network process
+            computed it; empty for a local group.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class ScoredGroup:
-    """A group, local or external, scored on this node: rewards never travel."""
-
-    group: RolloutGroup
-    prompt: str
-    rewards: tuple[float, ...]  # one per completion, each in [0, 1]
-    # None for an external group: only its text is known
-    tokens: tuple[Tokens | None, ...] | None = None
-    # Of the prompt; empty where it was not encoded yet, as in an external group
+    author: PeerId
+    round: Round
+    question: Question
+    samples: tuple[Sample, ...] = ()
+    prompt: str = ""
     prompt_ids: tuple[int, ...] = ()
-    # Of each episode of several turns, as in Played
-    observations: tuple[tuple[tuple[str, ...], ...], ...] = ()
+    id: bytes = b""
+
+    @classmethod
+    def received(cls, message: RolloutGroup, id: bytes) -> "Group":
+        """The group of an admitted message with this id."""
+        samples = tuple(map(Sample, message.episodes))
+        return cls(message.author, Round(message.round), message.question, samples, id=id)
+
+    def message(self) -> RolloutGroup:
+        """The group as it travels: text alone."""
+        return RolloutGroup(
+            author=self.author, round=self.round, question=self.question, episodes=self.episodes
+        )
+
+    def scored(self, rewards: Sequence[float]) -> "Group":
+        """This group with a reward for each sample, in their order. ValueError where there are more
+        or fewer.
+        """
+        if len(rewards) != len(self.samples):
+            raise ValueError(f"{len(rewards)} rewards for {len(self.samples)} samples")
+        return replace(self, samples=tuple(map(Sample.rewarded, self.samples, rewards)))
+
+    @property
+    def rewards(self) -> tuple[float, ...]:
+        """The reward of each sample. ValueError where the group is not scored."""
+        return tuple(sample.earned for sample in self.samples)
 
     @property
     def informative(self) -> bool:
@@ -127,22 +214,38 @@ class ScoredGroup:
 
     @property
     def from_others(self) -> bool:
-        """Whether any completion is another node's. A group that answers a peer's question may have
+        """Whether any sample is another node's. A group that answers a peer's question may have
         none.
         """
-        return self.tokens is None or None in self.tokens
+        return any(sample.external for sample in self.samples)
 
     @property
-    def author(self) -> PeerId:
-        return self.group.author
+    def episodes(self) -> tuple[Episode, ...]:
+        """What the policy wrote in each sample."""
+        return tuple(sample.episode for sample in self.samples)
+
+    # How plug-ins of version 0.2 read a group, when an external, a generated and a scored one were
+    # three classes of parallel tuples: docs/how-to/plugins.md
 
     @property
-    def question(self) -> Question:
-        return self.group.question
+    def group(self) -> "Group":
+        """This group: as `group.group.episodes`."""
+        return self
 
     @property
-    def round(self) -> Round:
-        return Round(self.group.round)
+    def tokens(self) -> tuple[Tokens | None, ...] | None:
+        """The tokens of each sample; None where all are a peer's."""
+        tokens = tuple(sample.tokens for sample in self.samples)
+        return tokens if any(tokens) else None
+
+    @property
+    def observations(self) -> tuple[Observations, ...]:
+        """The observations of each sample; empty for a question of one turn."""
+        observations = tuple(sample.observations for sample in self.samples)
+        return observations if any(observations) else ()
+
+
+ExternalGroup = ScoredGroup = Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +263,11 @@ class Generated:
     """What this node generated and scored in a round."""
 
     round: Round
-    groups: list[ScoredGroup]
+    groups: list[Group]
     skipped: Counts
     seconds: Seconds
     # Local completions of questions of other nodes
-    answers: list[ScoredGroup] = field(default_factory=list)
+    answers: list[Group] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +275,13 @@ class Selection:
     """What a round trains on."""
 
     generated: Generated
-    local: list[ScoredGroup]
-    external: list[ScoredGroup]
+    local: list[Group]
+    external: list[Group]
     refused: list[Refused]  # external groups, by the defence
     skipped: Counts  # groups left out in selecting, by reason
     seconds: Seconds  # of all phases so far
     # External groups that were scored, screened or not
-    considered: list[ScoredGroup] = field(default_factory=list)
+    considered: list[Group] = field(default_factory=list)
 
 
 Tasks = Mapping[str, Sequence[str]]  # data set -> config ids

@@ -6,11 +6,10 @@ from typing import Any, Protocol
 from protocol.messages import PeerId, Question, RolloutGroup, Round, Turn
 from swarm_node.rollouts.groups import (
     Catalogue,
-    ExternalGroup,
-    GeneratedGroup,
+    Completions,
+    Group,
     Played,
     RoundReport,
-    ScoredGroup,
     Skipped,
     StepReport,
     Turns,
@@ -75,7 +74,7 @@ class Generator(Protocol):
 
     def generate(
         self, prompts: Sequence[str], group_size: int, stream: str
-    ) -> list[GeneratedGroup | Skipped]:
+    ) -> list[Completions | Skipped]:
         """`group_size` completions per prompt. `stream` names the random stream: same name and
         weights, same completions.
         """
@@ -107,7 +106,7 @@ class Trainer(Protocol):
         """How sequences stand in the rows of a batch, for people."""
         ...
 
-    def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
+    def update(self, groups: Sequence[Group]) -> StepReport:
         """One update. Uninformative groups cost nothing. Without an informative one no step is
         taken.
         """
@@ -123,11 +122,11 @@ class Network(Protocol):
         """Offer the groups of this round to others."""
         ...
 
-    def collect(self, now: Round) -> list[ExternalGroup]:
+    def collect(self, now: Round) -> list[Group]:
         """Groups that arrived since the last call, already admitted."""
         ...
 
-    def verdict(self, external: ExternalGroup, useful: bool, fault: str = "") -> None:
+    def verdict(self, external: Group, useful: bool, fault: str = "") -> None:
         """What this node found in a collected group. `useful`: whether it was informative and used.
         `fault`: why it could not be scored, e.g. "scoring timeout", which counts against its
         author.

@@ -15,12 +15,14 @@ that time on local groups, which nobody else can influence.
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round
+from swarm_node.common.batched import paired
 from swarm_node.common.lru import Lru
-from swarm_node.rollouts.groups import HUNG, ExternalGroup, ScoredGroup, Skipped
+from swarm_node.rollouts.groups import HUNG, Group, Skipped
 
 MAX_AGE = 2  # rounds that a group stays available after its arrival
 MAX_GROUPS = 1024  # held at most; the oldest go first
@@ -36,8 +38,8 @@ MAX_ASKED = 64  # groups whose questions were asked and not answered
 TOGETHER = 4  # groups that are scored in one call, of as many known authors
 
 Key = tuple[PeerId, Question]  # author, and the question that it answered
-ScoreGroups = Callable[[Sequence[ExternalGroup]], list[ScoredGroup | Skipped]]
-Ready = tuple[list[ExternalGroup], list[tuple[ExternalGroup, str]]]
+ScoreGroups = Callable[[Sequence[Group]], list[Group | Skipped]]
+Ready = tuple[list[Group], list[tuple[Group, str]]]
 """Waiting groups that can be selected now, and those that could not be scored, with the reason."""
 
 
@@ -57,7 +59,7 @@ class RolloutPool:
         self._max_age, self._max_groups, self._max_per_peer = max_age, max_groups, max_per_peer
         # With the round of arrival, by this node's count of rounds: a sender's clock is never
         # trusted.
-        self._waiting: dict[Key, tuple[ExternalGroup, Round]] = {}
+        self._waiting: dict[Key, tuple[Group, Round]] = {}
         self._spent: dict[Key, Round] = {}  # selected or dropped
         # Authors of whom nothing is taken in, since that round
         self._shunned: dict[PeerId, Round] = {}
@@ -65,7 +67,7 @@ class RolloutPool:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, groups: Iterable[ExternalGroup], now: Round) -> None:
+    def add(self, groups: Iterable[Group], now: Round) -> None:
         """Take in the groups that arrived in round `now`. Drop groups that are too old or too
         many.
         """
@@ -82,11 +84,11 @@ class RolloutPool:
         self._spent = {k: arrived for k, arrived in self._spent.items() if arrived >= oldest}
         self._enforce_quotas()
 
-    def candidates(self) -> list[ExternalGroup]:
+    def candidates(self) -> list[Group]:
         """All waiting groups."""
         return [group for group, _ in self._waiting.values()]
 
-    def remove(self, groups: Iterable[ExternalGroup]) -> None:
+    def remove(self, groups: Iterable[Group]) -> None:
         """Drop groups, and remember that they were used: none is used twice, even if it arrives
         again.
         """
@@ -108,8 +110,8 @@ class RolloutPool:
         """Plain data for a checkpoint: waiting groups, and those that must not be used again."""
         return {
             "waiting": [
-                (r, f"{each.id.hex()} {each.group.model_dump_json()}")
-                for each, r in self._waiting.values()
+                (arrived, f"{group.id.hex()} {group.message().model_dump_json()}")
+                for group, arrived in self._waiting.values()
             ],
             "spent": [
                 (r, f"{author} {question.model_dump_json()}")
@@ -122,7 +124,7 @@ class RolloutPool:
         they come again.
         """
         waiting = [
-            (_external(*text.split(" ", 1)), Round(r))
+            (_received(*text.split(" ", 1)), Round(r))
             for r, text in snapshot["waiting"]
             if text[0] != "{"
         ]
@@ -134,7 +136,7 @@ class RolloutPool:
 
     def _enforce_quotas(self) -> None:
         held: dict[PeerId, int] = {}
-        kept: dict[Key, tuple[ExternalGroup, Round]] = {}
+        kept: dict[Key, tuple[Group, Round]] = {}
         for key, entry in reversed(self._waiting.items()):  # the newest stay
             author = key[0]
             held[author] = held.get(author, 0) + 1
@@ -143,8 +145,17 @@ class RolloutPool:
         self._waiting = dict(reversed(kept.items()))
 
 
-def _external(name: str, text: str) -> ExternalGroup:
-    return ExternalGroup(RolloutGroup.model_validate_json(text), bytes.fromhex(name))
+def _received(name: str, text: str) -> Group:
+    return Group.received(RolloutGroup.model_validate_json(text), bytes.fromhex(name))
+
+
+@dataclass(slots=True)
+class Serving:
+    """A group that serves several rounds."""
+
+    group: Group
+    since: float  # time of its first round in seconds
+    rounds: int = 1  # that it has served
 
 
 class Reuse:
@@ -160,33 +171,33 @@ class Reuse:
     def __init__(self, rounds: int, seconds: float) -> None:
         """A group serves `rounds` rounds at most, and none later than `seconds` after its first."""
         self._rounds, self._seconds = rounds, seconds
-        # Time of its first round in seconds, rounds served
-        self._used: list[tuple[ScoredGroup, float, int]] = []
+        self._used: list[Serving] = []
 
     def waiting(self, now: float) -> int:
         """Groups that may serve another round."""
         self._used = [
-            (group, since, rounds)
-            for group, since, rounds in self._used
-            if now - since <= self._seconds and rounds < self._rounds
+            serving
+            for serving in self._used
+            if now - serving.since <= self._seconds and serving.rounds < self._rounds
         ]
         return len(self._used)
 
-    def select(self, count: int, now: float, random: Random) -> list[ScoredGroup]:
+    def select(self, count: int, now: float, random: Random) -> list[Group]:
         """Up to `count` groups that served a round before. Where it may find none, it draws no
         random number.
         """
-        found = self.waiting(now)
-        chosen = random.sample(range(found), min(count, found)) if count > 0 and found else []
-        for place in chosen:
-            group, since, rounds = self._used[place]
-            self._used[place] = group, since, rounds + 1
-        return [self._used[place][0] for place in chosen]
+        waiting = self.waiting(now)
+        if count <= 0 or not waiting:
+            return []
+        chosen = random.sample(self._used, min(count, waiting))
+        for serving in chosen:
+            serving.rounds += 1
+        return [serving.group for serving in chosen]
 
-    def add(self, groups: Sequence[ScoredGroup], now: float) -> None:
+    def add(self, groups: Sequence[Group], now: float) -> None:
         """Remember groups that serve their first round now."""
         if self._rounds > 1:
-            self._used += [(group, now, 1) for group in groups]
+            self._used += [Serving(group, now) for group in groups]
 
 
 class Unanswered:
@@ -195,11 +206,11 @@ class Unanswered:
     """
 
     def __init__(self) -> None:
-        self._new: list[ScoredGroup] = []
+        self._new: list[Group] = []
         # Bounded: a round that is lost brings no answers
-        self._asked: Lru[Question, ScoredGroup] = Lru(MAX_ASKED)
+        self._asked: Lru[Question, Group] = Lru(MAX_ASKED)
 
-    def add(self, groups: Sequence[ScoredGroup]) -> None:
+    def add(self, groups: Sequence[Group]) -> None:
         """Groups whose questions the next round asks."""
         self._new += groups
 
@@ -210,7 +221,7 @@ class Unanswered:
             self._asked[question] = group
         return list(new)
 
-    def take(self, answers: Sequence[ScoredGroup]) -> list[tuple[ScoredGroup, ScoredGroup]]:
+    def take(self, answers: Sequence[Group]) -> list[tuple[Group, Group]]:
         """Each local group that answers a question of another node, with that node's group."""
         return [
             (local, self._asked.pop(local.question))
@@ -222,15 +233,13 @@ class Unanswered:
 class ExternalScoring(Protocol):
     """Scores the external groups of one node."""
 
-    def ready(
-        self, waiting: Sequence[ExternalGroup], wanted: int, local: Sequence[RolloutGroup]
-    ) -> Ready:
+    def ready(self, waiting: Sequence[Group], wanted: int, local: Sequence[Group]) -> Ready:
         """Called once a round, before it selects `wanted` of the waiting groups. `local`: the
         groups of this node.
         """
         ...
 
-    def score(self, groups: Sequence[ExternalGroup]) -> list[ScoredGroup | Skipped]:
+    def score(self, groups: Sequence[Group]) -> list[Group | Skipped]:
         """The scores of groups that are ready."""
         ...
 
@@ -245,12 +254,10 @@ class ScoringInStep(ExternalScoring):
     def __init__(self, score: ScoreGroups) -> None:
         self._score = score
 
-    def ready(
-        self, waiting: Sequence[ExternalGroup], wanted: int, local: Sequence[RolloutGroup]
-    ) -> Ready:
+    def ready(self, waiting: Sequence[Group], wanted: int, local: Sequence[Group]) -> Ready:
         return list(waiting), []
 
-    def score(self, groups: Sequence[ExternalGroup]) -> list[ScoredGroup | Skipped]:
+    def score(self, groups: Sequence[Group]) -> list[Group | Skipped]:
         return self._score(groups)
 
     def close(self) -> None:
@@ -298,14 +305,14 @@ class ScoringAhead(ExternalScoring):
         """
         self._prepare = prepare
         self._score, self._clock, self._rng = score, clock, rng
-        self._waiting: list[ExternalGroup] = []  # in the order in which they will be scored
-        self._results: dict[bytes, ScoredGroup | Skipped] = {}  # by id, of groups that still wait
+        self._waiting: list[Group] = []  # in the order in which they will be scored
+        self._results: dict[bytes, Group | Skipped] = {}  # by id, of groups that still wait
         # Whether an author's last group was scored quickly
         self._quick: Lru[PeerId, bool] = Lru(KEPT_AUTHORS)
         self._for_known, self._for_strangers = Budget(SHARE), Budget(STRANGERS)
         self._wanted, self._rounds, self._asked_at = 0, 0, clock()
         self._honest = 0.0  # seconds that scoring a local group takes here, once measured
-        self._measured: RolloutGroup | None = None  # a local group that is to be measured
+        self._measured: Group | None = None  # a local group that is to be measured
         self._changed, self._closed = threading.Condition(), False
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="scoring", daemon=True)
@@ -313,9 +320,7 @@ class ScoringAhead(ExternalScoring):
     def start(self) -> None:
         self._thread.start()
 
-    def ready(
-        self, waiting: Sequence[ExternalGroup], wanted: int, local: Sequence[RolloutGroup]
-    ) -> Ready:
+    def ready(self, waiting: Sequence[Group], wanted: int, local: Sequence[Group]) -> Ready:
         """Raises the exception that ended the thread."""
         with self._changed:
             if self._error is not None:
@@ -336,9 +341,9 @@ class ScoringAhead(ExternalScoring):
         faults = [
             (external, result.reason) for external, result in found if isinstance(result, Skipped)
         ]
-        return [external for external, result in found if isinstance(result, ScoredGroup)], faults
+        return [external for external, result in found if isinstance(result, Group)], faults
 
-    def score(self, groups: Sequence[ExternalGroup]) -> list[ScoredGroup | Skipped]:
+    def score(self, groups: Sequence[Group]) -> list[Group | Skipped]:
         with self._changed:
             return [self._results[external.id] for external in groups]
 
@@ -358,7 +363,7 @@ class ScoringAhead(ExternalScoring):
         with self._changed:
             seconds = self._clock() - began
             budget.spend(seconds)
-            for external, result in zip(groups, results, strict=True):
+            for external, result in paired(groups, results):
                 self._done(external, result, seconds / len(groups))
         return True
 
@@ -374,17 +379,16 @@ class ScoringAhead(ExternalScoring):
             local, self._measured = self._measured, None
         if local is not None:
             began = self._clock()
-            self._score([ExternalGroup(local, b"")])
+            self._score([local])
             seconds = self._clock() - began
             self._honest += (NEWEST if self._honest else 1.0) * (seconds - self._honest)
 
-    def _next(self) -> list[ExternalGroup]:
+    def _next(self) -> list[Group]:
         """One group of a stranger, or a few of as many known authors, which cost less in one
         call.
         """
         ready = sum(
-            isinstance(result, ScoredGroup) and result.informative
-            for result in self._results.values()
+            isinstance(result, Group) and result.informative for result in self._results.values()
         )
         missing = 0 if self._closed else AHEAD * self._wanted - ready
         first = next(
@@ -407,10 +411,10 @@ class ScoringAhead(ExternalScoring):
         )
         return next((budget for budget in budgets if budget.holds), None)
 
-    def _done(self, external: ExternalGroup, result: ScoredGroup | Skipped, seconds: float) -> None:
+    def _done(self, external: Group, result: Group | Skipped, seconds: float) -> None:
         author = external.author
         self._results[external.id] = result
-        self._quick[author] = seconds <= QUICK * self._honest and isinstance(result, ScoredGroup)
+        self._quick[author] = seconds <= QUICK * self._honest and isinstance(result, Group)
         if isinstance(result, Skipped) and result.reason in HUNG:
             self._waiting = [waiting for waiting in self._waiting if waiting.author != author]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Protocol
 
-from swarm_node.rollouts.groups import ExternalGroup, ScoredGroup
+from swarm_node.rollouts.groups import Group
 
 
 class Sampler(Protocol):
@@ -18,7 +18,7 @@ class Sampler(Protocol):
     # Whether local groups are drawn among the informative ones alone, not among all
     only_informative: bool = False
 
-    def observe(self, local: Sequence[ScoredGroup]) -> None:
+    def observe(self, local: Sequence[Group]) -> None:
         """Called once a round, before all else, with the groups that this node generated in it."""
 
     def split(self, local: int, external: int) -> tuple[int, int]:
@@ -28,7 +28,7 @@ class Sampler(Protocol):
         return local, external
 
     @abstractmethod
-    def order(self, candidates: Sequence[ExternalGroup], rng: Random) -> list[ExternalGroup]:
+    def order(self, candidates: Sequence[Group], rng: Random) -> list[Group]:
         """The candidates, which come in the order of arrival, in the order in which to score them.
         A candidate that is left out waits for the next round.
         """
@@ -40,7 +40,7 @@ class Sampler(Protocol):
         """
         return missing
 
-    def choose(self, scored: Sequence[ScoredGroup], count: int) -> list[ScoredGroup]:
+    def choose(self, scored: Sequence[Group], count: int) -> list[Group]:
         """Up to `count` of the groups that were scored so far and that the defence left. An
         informative one that is not chosen in the end waits for the next round.
         """
@@ -54,7 +54,7 @@ class UniformSampler(Sampler):
     as scoring all of them first, and costs less.
     """
 
-    def order(self, candidates: Sequence[ExternalGroup], rng: Random) -> list[ExternalGroup]:
+    def order(self, candidates: Sequence[Group], rng: Random) -> list[Group]:
         return rng.sample(candidates, len(candidates))
 
 
@@ -67,8 +67,8 @@ class InformativeSampler(UniformSampler):
 
 
 def choose_local(
-    groups: Sequence[ScoredGroup], local: int, external: int, informative_only: bool, rng: Random
-) -> tuple[list[ScoredGroup], list[ScoredGroup]]:
+    groups: Sequence[Group], local: int, external: int, informative_only: bool, rng: Random
+) -> tuple[list[Group], list[Group]]:
     """`local` of the groups, uniform over all or over the informative ones, and `external` more,
     chosen likewise.
     """

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from protocol.messages import Round
+from swarm_node.common.batched import paired
 from swarm_node.rollouts.groups import RoundReport, combined, mean
 from swarm_node.rollouts.interfaces import Participant
 from swarm_node.settings.simulation import SimulationConfig
@@ -57,7 +58,7 @@ def run_cell(
         done = replace(done, seconds={**done.seconds, "cpu": cpu() - burnt})
         every = config.evaluate_every
         if every and ((number + 1) % every == 0 or number + 1 == config.rounds):
-            found = dict(zip(learning, population.evaluate(learning), strict=True))
+            found = dict(paired(learning, population.evaluate(learning)))
             done = replace(done, accuracy=tuple(found.get(node) for node in range(config.nodes)))
         yield done
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import fmean
 
-from swarm_node.rollouts.groups import ScoredGroup
+from swarm_node.rollouts.groups import Group
 from swarm_node.telemetry.events import Corrected, Event, RoundDone, Trained, Validated
 
 RECENT = 20  # rounds whose mean stands for the present, where no held-out question is asked
@@ -123,7 +123,7 @@ class Learning:
         return known.external.most_common(1)[0][0] if known.external and not known.local else ""
 
 
-def _task(group: ScoredGroup) -> str:
+def _task(group: Group) -> str:
     return f"{group.question.dataset}/{group.question.config_id}"
 
 

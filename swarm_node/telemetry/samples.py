@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from swarm_node.common import plugins
-from swarm_node.rollouts.groups import NO_BETTER, ScoredGroup, Selection
+from swarm_node.common.batched import paired
+from swarm_node.rollouts.groups import NO_BETTER, Group, Sample, Selection
 from swarm_node.settings import NodeConfig, Section
 from swarm_node.telemetry.events import Event, RunStarted, Sink, Telemetry, Trained
 from swarm_node.telemetry.jsonlines import Lines
@@ -27,7 +28,7 @@ MOST_AT_ONCE = 16  # samples of a long round
 
 Advantages = Callable[[Sequence[float]], list[float]]
 # A scored group and what became of it, as it is written: see `sample_of`
-Sample = Mapping[str, Any]
+Record = Mapping[str, Any]
 
 
 def samples(home: Path, config: Section, telemetry: Telemetry) -> "SampleWriter | None":
@@ -58,7 +59,7 @@ class SampleWriter(Sink):
                 )
 
 
-def samples_of(selection: Selection, advantages: Advantages) -> Iterator[Sample]:
+def samples_of(selection: Selection, advantages: Advantages) -> Iterator[Record]:
     """A sample of every scored group of the round, and why it was not trained on, if it was not."""
     chosen = {id(group) for group in selection.local}
     for group in selection.generated.groups:
@@ -75,9 +76,9 @@ def samples_of(selection: Selection, advantages: Advantages) -> Iterator[Sample]
             yield sample_of(group, advantages, local=False, why=why)
 
 
-def sample_of(group: ScoredGroup, advantages: Advantages, *, local: bool, why: str = "") -> Sample:
+def sample_of(group: Group, advantages: Advantages, *, local: bool, why: str = "") -> Record:
     """A scored group as it is written. `why`: why it was not trained on; "" if it was."""
-    rows = zip(group.group.episodes, group.rewards, advantages(group.rewards), strict=True)
+    rows = paired(group.samples, advantages(group.rewards))[:COMPLETIONS]
     return {
         "author": group.author,
         "local": local,
@@ -85,29 +86,27 @@ def sample_of(group: ScoredGroup, advantages: Advantages, *, local: bool, why: s
         "why": why,
         "task": f"{group.question.dataset}/{group.question.config_id}",
         "prompt": _cut(group.prompt, PROMPT_CHARS),
-        "left_out": max(0, len(group.rewards) - COMPLETIONS),
+        "left_out": max(0, len(group.samples) - COMPLETIONS),
         "completions": [
             {
-                "text": _cut(completion.text, COMPLETION_CHARS),
-                "reward": reward,
+                "text": _cut(sample.episode.text, COMPLETION_CHARS),
+                "reward": sample.reward,
                 "advantage": round(advantage, 4),
-                "ended": completion.ended,
-                **({} if completion.single else {"turns": conversation(group, number)}),
+                "ended": sample.episode.ended,
+                **({} if sample.episode.single else {"turns": conversation(sample)}),
             }
-            for number, (completion, reward, advantage) in enumerate(list(rows)[:COMPLETIONS])
+            for sample, advantage in rows
         ],
     }
 
 
-def conversation(group: ScoredGroup, number: int) -> list[dict[str, Any]]:
+def conversation(sample: Sample) -> list[dict[str, Any]]:
     """An episode of several turns as messages in order: what is said, and whether the policy says
     it.
     """
-    turns = group.group.episodes[number].turns
+    turns = sample.episode.turns
     said: list[tuple[bool, str]] = []
-    for turn, heard in zip(
-        turns, group.observations[number] if group.observations else [()] * len(turns), strict=True
-    ):
+    for turn, heard in paired(turns, sample.observations or [()] * len(turns)):
         said += [
             (True, text)
             for text in (turn.text, *(f"{call.name} {call.arguments}" for call in turn.calls))
@@ -141,7 +140,7 @@ class SampleRing:
         """
         return min(int(self._clock() - self._since), MOST_AT_ONCE)
 
-    def take(self, number: int, samples: Sequence[Sample]) -> None:
+    def take(self, number: int, samples: Sequence[Record]) -> None:
         """Write as many samples of a round as are due, from each kind in turn. OSError where a disk
         is full.
         """
@@ -153,11 +152,11 @@ class SampleRing:
             record = {"time": round(self._now(), 3), "round": number, **sample}
             self._write(json.dumps(record, ensure_ascii=True).encode() + b"\n")
 
-    def _chosen(self, samples: Sequence[Sample], due: int) -> Iterator[Sample]:
+    def _chosen(self, samples: Sequence[Record], due: int) -> Iterator[Record]:
         """Local, trained external and left-out external samples in turn. A counter picks one of
         each kind, since random numbers belong to learning.
         """
-        kinds: list[list[Sample]] = [[], [], []]
+        kinds: list[list[Record]] = [[], [], []]
         for sample in samples:
             kinds[0 if sample["local"] else 1 if sample["trained"] else 2].append(sample)
         for _ in range(min(due, len(samples))):

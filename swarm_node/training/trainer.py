@@ -18,6 +18,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from swarm_node.common.batched import paired
 from swarm_node.common.errors import Diverged
 from swarm_node.policy.batch import (
     Batch,
@@ -31,7 +32,7 @@ from swarm_node.policy.batch import (
 from swarm_node.policy.device import OutOfMemory, attempt, to_device, trim
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.recompute import blocks_of
-from swarm_node.rollouts.groups import ScoredGroup, Skipped, StepReport
+from swarm_node.rollouts.groups import Group, Skipped, StepReport
 from swarm_node.settings import MICRO_BATCH, GenerationConfig, TrainingConfig
 from swarm_node.training.objectives import (
     WITHOUT_PROXIMAL,
@@ -53,7 +54,8 @@ LARGEST_MOVE = 2.0
 SMALLEST_BUDGET = 64  # where even this does not fit into memory, smaller micro-batches are no help
 
 T = TypeVar("T")
-Batching = Callable[..., Iterable[list[int]]]  # groups, token budget, pads: indices by micro-batch
+# From groups, token budget and pads: the groups of each micro-batch
+Batching = Callable[..., Iterable[list[TokenGroup]]]
 
 
 class NothingFits(Exception):
@@ -124,7 +126,7 @@ class GrpoTrainer:
         """See interfaces.Trainer."""
         return self.packing.value if self.packing else "padded"
 
-    def update(self, groups: Sequence[ScoredGroup]) -> StepReport:
+    def update(self, groups: Sequence[Group]) -> StepReport:
         """See interfaces.Trainer. Uninformative groups cost nothing, and without any no step is
         taken.
         """
@@ -134,7 +136,7 @@ class GrpoTrainer:
             trained = self._tokenised(groups, totals)
             if trained:
                 longest = max(
-                    len(g.prompt_ids) + len(ids) for g in trained for ids in g.completion_ids
+                    len(group.prompt_ids) + len(row.ids) for group in trained for row in group.rows
                 )
                 self.packing = self._packing if longest <= self.policy.reach else None
                 self._steps(trained, totals)
@@ -234,9 +236,9 @@ class GrpoTrainer:
             skipped=totals.skipped,
         )
 
-    def _tokenised(self, groups: Sequence[ScoredGroup], totals: Totals) -> list[TokenGroup]:
+    def _tokenised(self, groups: Sequence[Group], totals: Totals) -> list[TokenGroup]:
         """The informative groups that can be trained on; counts those that cannot."""
-        found: list[TokenGroup] = []
+        tokenised: list[TokenGroup] = []
         for group in groups:
             if any(advantages := self._advantages(group.rewards)):
                 tokens = tokenise(group, advantages, self.policy)
@@ -244,25 +246,25 @@ class GrpoTrainer:
                     tokens = tokens.differences()
                 if isinstance(tokens, Skipped):
                     totals.skip(tokens.reason)
-                elif tokens.completion_ids:
-                    found.append(tokens)
-        return found
+                elif tokens.rows:
+                    tokenised.append(tokens)
+        return tokenised
 
-    def _rows(self, groups: list[TokenGroup]) -> list[TokenGroup]:
+    def _pieces(self, groups: list[TokenGroup]) -> list[TokenGroup]:
         """The groups in pieces that fit into a micro-batch; without a tree each completion is
         one.
         """
         columns = 0 if self.packing is None else self._token_budget
         return [piece for group in groups for piece in group.pieces(columns)]
 
-    def _build(self, rows: Sequence[TokenGroup]) -> Batch:
+    def _build(self, pieces: Sequence[TokenGroup]) -> Batch:
         if self.packing is None:
-            return build_rows(rows, self.policy.device)
-        return build_tree(rows, self.policy.device)
+            return build_rows(pieces, self.policy.device)
+        return build_tree(pieces, self.policy.device)
 
     def _step(self, groups: list[TokenGroup], totals: Totals) -> None:
         """One optimiser step over `groups`; gradients of micro-batches add up."""
-        lengths = [len(places) for group in groups for places in group.predicted]
+        lengths = [len(row.predicted) for group in groups for row in group.rows]
         size = StepSize(len(lengths), sum(lengths))
         loss = self._gradient(groups, size, totals)
         grad_norm = float(
@@ -286,13 +288,10 @@ class GrpoTrainer:
         """Gradients of all micro-batches, and the loss."""
 
         def work() -> tuple[float, Totals]:
-            rows, counted = self._rows(groups), Totals(steps=totals.steps)
-            batches = self._batching(
-                rows, min(self._token_budget, self._filled), pads=self.packing is None
-            )
-            return sum(
-                self._backward([rows[i] for i in indices], size, counted) for indices in batches
-            ), counted
+            counted = Totals(steps=totals.steps)
+            budget = min(self._token_budget, self._filled)
+            batches = self._batching(self._pieces(groups), budget, pads=self.packing is None)
+            return sum(self._backward(pieces, size, counted) for pieces in batches), counted
 
         loss, counted = self._fitting(work, totals)
         totals.add(counted)
@@ -323,9 +322,9 @@ class GrpoTrainer:
             return False
         return True
 
-    def _backward(self, rows: list[TokenGroup], size: StepSize, totals: Totals) -> float:
+    def _backward(self, pieces: list[TokenGroup], size: StepSize, totals: Totals) -> float:
         """Forward and backward of one micro-batch; returns its share of the loss."""
-        batch = self._build(rows)
+        batch = self._build(pieces)
         log_probs_T, entropy = self.policy.log_probs(batch, self._temperature)
         present_T, weights_T = log_probs_T.detach(), self._weights(batch, size)
         terms = Terms(
@@ -346,9 +345,8 @@ class GrpoTrainer:
         self.policy.backward(loss, batch)
         with torch.no_grad():
             totals.tokens += len(log_probs_T)
-            totals.local_tokens += sum(
-                len(known) for row in rows for known in row.staleness if known is not None
-            )
+            rows = [row for piece in pieces for row in piece.rows]
+            totals.local_tokens += sum(len(row.staleness) for row in rows if row.staleness)
             totals.staleness += float(terms.staleness.sum())
             if totals.steps == 0:  # no weight has moved since fresh tokens were generated
                 fresh_T = batch.staleness_T == 0
@@ -371,19 +369,22 @@ class GrpoTrainer:
         """The group with the present policy's log-probs, where needed, before the first of several
         steps moves it.
         """
-        if None not in group.behaviour and self._objective in WITHOUT_PROXIMAL:
+        recorded = all(row.behaviour is not None for row in group.rows)
+        if recorded and self._objective in WITHOUT_PROXIMAL:
             return group
-        present = self._present_log_probs(group, totals)
-        behaviour = [known or now for known, now in zip(group.behaviour, present, strict=True)]
-        return replace(group, behaviour=behaviour, proximal=present)
+        rows = [
+            replace(row, behaviour=row.behaviour or log_probs, proximal=log_probs)
+            for row, log_probs in paired(group.rows, self._present_log_probs(group, totals))
+        ]
+        return replace(group, rows=rows)
 
     def _present_log_probs(self, group: TokenGroup, totals: Totals) -> list[list[float]]:
         """The present policy's log-prob of every token, by completion."""
 
         def work() -> list[list[float]]:
             values: list[list[float]] = []
-            for row in self._rows([group]):
-                batch = self._build([row])
+            for piece in self._pieces([group]):
+                batch = self._build([piece])
                 ends = iter(self._log_probs(self.policy, batch).tolist())
                 values += [list(islice(ends, length)) for length in batch.lengths]
             return values

@@ -16,11 +16,12 @@ import torch
 from swarm_node.generation.vllm.generator import VllmGenerator
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.policy import Policy
-from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
+from swarm_node.rollouts.groups import Completions, Skipped
 from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
 from swarm_node.settings.secret import SecretUrl
 from swarm_node.settings.vllm import VllmConfig
 from swarm_node.training.trainer import GrpoTrainer
+from tests.groups import episodes_of, scored, tokens_of
 from tests.models import characters, text_group, tiny_model
 
 PROMPTS = ["1+1=", "a longer question?", "17 * 3 =", "x"]
@@ -57,20 +58,20 @@ class Learner:
         )
         self.trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=rate), self.config)
 
-    def round(self, stream: str) -> list[GeneratedGroup | Skipped]:
+    def round(self, stream: str) -> list[Completions | Skipped]:
         """Generate and train."""
         found = self.generator.generate(PROMPTS, 4, stream)
         groups = [
-            ScoredGroup(
+            scored(
                 text_group(
-                    [1.0, 0.0, 0.0, 0.0], [c.text for c in group.completions], prompt, index=index
-                ).group,
+                    [1.0, 0.0, 0.0, 0.0], [c.text for c in episodes_of(group)], prompt, index=index
+                ),
                 prompt,
                 (1.0, 0.0, 0.0, 0.0),
-                group.tokens,
+                tokens_of(group),
             )
             for index, (prompt, group) in enumerate(zip(PROMPTS, found, strict=True))
-            if isinstance(group, GeneratedGroup)
+            if isinstance(group, Completions)
         ]
         if groups:
             assert self.trainer.update(groups).optimizer_steps == 1
@@ -93,7 +94,7 @@ def test_ten_updates_arrive_and_one_that_is_withheld_is_noticed(
     differences = []
     for turn in range(UPDATES + 1):
         found = learner.round(str(turn))
-        assert all(isinstance(group, GeneratedGroup) for group in found), (found, differences)
+        assert all(isinstance(group, Completions) for group in found), (found, differences)
         differences.append(learner.generator.difference)
     sys.stdout.write(f"nats per token: {' '.join(f'{each:.4f}' for each in differences)}\n")
     assert max(differences) < BOUND
@@ -102,4 +103,4 @@ def test_ten_updates_arrive_and_one_that_is_withheld_is_noticed(
         patch.setattr(learner.generator._weights, "hand_over", lambda ask: None)
         assert learner.round("withheld") == [Skipped("vLLM failed")] * len(PROMPTS)
         sys.stdout.write(f"withheld: {learner.generator.difference:.4f}\n")
-    assert all(isinstance(group, GeneratedGroup) for group in learner.round("after"))
+    assert all(isinstance(group, Completions) for group in learner.round("after"))

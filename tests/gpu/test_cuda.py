@@ -11,10 +11,10 @@ from swarm_node.policy.device import is_shortage, pin
 from swarm_node.policy.fp8 import kernels
 from swarm_node.policy.fp8.quantise import quantise
 from swarm_node.policy.loading import load_policy
-from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup
+from swarm_node.rollouts.groups import Completions, Group
 from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
-from tests.groups import group
+from tests.groups import episodes_of, group, tokens_of
 
 pytestmark = [
     pytest.mark.gpu,
@@ -23,25 +23,21 @@ pytestmark = [
 PROMPTS = ["What is the greatest common divisor of 12 and 18?", "5 + 3 ="]
 
 
-def generated(
-    policy_config: ModelConfig, decoder: str, graphs: bool = True
-) -> list[GeneratedGroup]:
+def generated(policy_config: ModelConfig, decoder: str, graphs: bool = True) -> list[Completions]:
     generator = BatchGenerator(
         load_policy(policy_config), GenerationConfig(), decoder=decoder, graphs=graphs
     )
     assert generator.replays == (graphs and policy_config.device == "cuda" and decoder == "native")
-    return [
-        each for each in generator.generate(PROMPTS, 8, "gpu") if isinstance(each, GeneratedGroup)
-    ]
+    return [each for each in generator.generate(PROMPTS, 8, "gpu") if isinstance(each, Completions)]
 
 
-def scored(generated: list[GeneratedGroup]) -> list[ScoredGroup]:
+def scored(generated: list[Completions]) -> list[Group]:
     return [
-        ScoredGroup(
-            group(PeerId("a"), index=i).model_copy(update={"episodes": each.completions}),
+        scored(
+            group(PeerId("a"), index=i).model_copy(update={"episodes": episodes_of(each)}),
             PROMPTS[i],
             tuple(float(k % 2) for k in range(8)),
-            each.tokens,
+            tokens_of(each),
         )
         for i, each in enumerate(generated)
     ]
@@ -54,7 +50,7 @@ def test_decoders_agree_with_each_other_and_with_the_cpu() -> None:
         same = [
             a.text == b.text
             for one, other in zip(on_cpu, on_gpu, strict=True)
-            for a, b in zip(one.completions, other.completions, strict=True)
+            for a, b in zip(episodes_of(one), episodes_of(other), strict=True)
         ]
         # A draw on the edge of two tokens may fall to the other side
         assert sum(same) >= 0.9 * len(same)
@@ -64,7 +60,7 @@ def test_decoders_agree_with_each_other_and_with_the_cpu() -> None:
 def test_steps_that_are_replayed_write_what_steps_that_are_not_write(lora_rank: int) -> None:
     config = ModelConfig(name="dense", device="cuda", lora_rank=lora_rank)
     replayed, stepped = (generated(config, "native", graphs) for graphs in (True, False))
-    assert [group.completions for group in replayed] == [group.completions for group in stepped]
+    assert [episodes_of(group) for group in replayed] == [episodes_of(group) for group in stepped]
 
 
 @pytest.mark.parametrize("padded", [True, False])
@@ -75,9 +71,7 @@ def test_an_update_has_ratio_one_at_first_and_moves_the_weights(padded: bool, dt
     groups = BatchGenerator(policy, generation).generate(PROMPTS, 8, "gpu")
     before = policy.model.get_input_embeddings().weight.detach().clone()
     trainer = GrpoTrainer(policy, TrainingConfig(), generation, padded=padded)
-    report = trainer.update(
-        scored([group for group in groups if isinstance(group, GeneratedGroup)])
-    )
+    report = trainer.update(scored([group for group in groups if isinstance(group, Completions)]))
     assert report.optimizer_steps == 1 and (trainer.packing is None) == padded
     assert report.ratio_mean == pytest.approx(1.0, abs=1e-4 if dtype == "float32" else 0.05)
     assert not torch.equal(before, policy.model.get_input_embeddings().weight)
@@ -87,7 +81,7 @@ def test_lora_trains_adapters_over_a_bfloat16_base() -> None:
     policy = load_policy(ModelConfig(name="dense", device="cuda", lora_rank=4))
     groups = BatchGenerator(policy, GenerationConfig()).generate(PROMPTS, 8, "gpu")
     report = GrpoTrainer(policy, TrainingConfig(), GenerationConfig()).update(
-        scored([group for group in groups if isinstance(group, GeneratedGroup)])
+        scored([group for group in groups if isinstance(group, Completions)])
     )
     assert report.optimizer_steps == 1
 
@@ -130,7 +124,7 @@ def test_one_decoder_writes_all_rounds_of_adapters_as_new_ones_would() -> None:
     for number in range(3):
         anew = BatchGenerator(policy, GenerationConfig(), graphs=False)
         ours, reference = (each.generate(PROMPTS, 8, str(number)) for each in (kept, anew))
-        assert [group.completions for group in ours] == [group.completions for group in reference]
+        assert [episodes_of(group) for group in ours] == [episodes_of(group) for group in reference]
         with torch.no_grad():
             for weight in policy.model.parameters():
                 if weight.requires_grad:

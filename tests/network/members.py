@@ -28,7 +28,7 @@ from swarm_node.network.process.runner import ExchangeRunner, bootstrap_nodes
 from swarm_node.network.process.service import free_port
 from swarm_node.network.transport.libraries import make_backend
 from swarm_node.network.transport.multiaddr import split_peer
-from swarm_node.rollouts.groups import ExternalGroup
+from swarm_node.rollouts.groups import Group
 from swarm_node.settings import NetworkConfig
 from tests.groups import KIND, group
 from tests.waiting import PATIENCE, until
@@ -67,7 +67,7 @@ class Member:
         self.network.start()
         until(lambda: _children() - before, what="the network process")
         self.round = 0
-        self.received: list[ExternalGroup] = []
+        self.received: list[Group] = []
         self.said: list[str] = []
 
     @property
@@ -158,7 +158,7 @@ def rounds(members: Sequence[Member], enough: Callable[[], object], what: str) -
 
 def received_since(reader: Member, writer: PeerId, number: int) -> bool:
     """Whether the reader has received a group of the writer's round `number` or later."""
-    return any(each.author == writer and each.group.round >= number for each in reader.received)
+    return any(each.author == writer and each.round >= number for each in reader.received)
 
 
 class Tampered(ExchangeRunner):

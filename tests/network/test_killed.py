@@ -39,4 +39,4 @@ def test_when_a_third_is_killed_the_others_find_each_other(tmp_path: Path) -> No
 
 def authors(reader: Member, number: int) -> int:
     """The number of peers of which the reader has external groups of this round or later."""
-    return len({each.author for each in reader.received if each.group.round >= number})
+    return len({each.author for each in reader.received if each.round >= number})

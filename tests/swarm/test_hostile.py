@@ -31,7 +31,7 @@ def sealed(group) -> bytes:
 def generated(texts=("1", "a"), round: int = 0, index: int = 0, author: str = EVE.peer_id):
     return text_group(
         [0.0] * len(texts), list(texts), author=author, round=round, index=index
-    ).group
+    ).message()
 
 
 def rounds_with(attack, rounds: int = 2):

@@ -47,7 +47,7 @@ def test_messages_are_lost_at_the_given_rate_and_the_same_ones_for_the_same_seed
     def received(seed: int) -> list[int]:
         ann, bob = join(MemorySwarm(Random(seed), loss=0.3), ANN, BOB)
         ann.publish([group(ANN.peer_id, round=number) for number in range(200)], Round(0))
-        return [each.group.round for each in bob.collect(Round(0))]
+        return [each.round for each in bob.collect(Round(0))]
 
     assert 110 < len(received(1)) < 170 and received(1) == received(1) != received(2)
 

@@ -40,7 +40,7 @@ def test_a_node_can_train_on_external_groups_alone() -> None:
         texts = ["7", "7", chr(97 + (now + index) % 26), chr(65 + (3 * now + index) % 26)]
         return text_group(
             [0.0] * 4, texts, author=IDENTITIES[1].peer_id, round=now, index=index
-        ).group
+        ).message()
 
     alone, taught = rewards(0), rewards(4)
     assert alone[0] == taught[0] and sum(alone[-5:]) / 5 < 0.6 and sum(taught[-5:]) / 5 > 0.9

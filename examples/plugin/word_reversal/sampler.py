@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from random import Random
 
-from swarm_node.rollouts.groups import ExternalGroup
+from swarm_node.rollouts.groups import Group
 from swarm_node.rollouts.sampler import Sampler
 
 
 class FreshestSampler(Sampler):
-    def order(self, candidates: Sequence[ExternalGroup], rng: Random) -> list[ExternalGroup]:
+    def order(self, candidates: Sequence[Group], rng: Random) -> list[Group]:
         """`candidates` are in the order of arrival. They are scored in the order returned, until
         there are enough.
         """

@@ -19,6 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from swarm_node.common.batched import paired
 from swarm_node.common.errors import UserError, printable
 from swarm_node.environments.dataset.questions import NEVER, Question, Questions
 from swarm_node.environments.dataset.source import (
@@ -129,7 +130,7 @@ def _function_tried(rows: Sequence[Question], spec: Mapping[str, Any]) -> Refuse
             f"({_in_words(reason)}): it is called as score(completion, answer), and returns a "
             "number from 0 to 1"
         )
-    wrong = [row.line for row, reply in zip(rows, replies, strict=True) if _is_wrong(reply)]
+    wrong = [row.line for row, reply in paired(rows, replies) if _is_wrong(reply)]
     # Where it pays no reference answer at all, it wants something else than these
     return Refused(len(rows), sorted(wrong) if len(wrong) < len(scores) else [])
 

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from protocol.messages import Question
+from swarm_node.common.batched import paired
 from swarm_node.common.errors import UserError, printable
 from swarm_node.environments import elsewhere
 from swarm_node.environments.dataset.hub import HUB, variables
@@ -163,7 +164,7 @@ class DatasetEnvironment(SplitEnvironment):
             rewards
             if isinstance(rewards, Skipped) or not self._weight
             else tuple(map(self._weighed, rewards, texts))
-            for rewards, (_, texts) in zip(super().score(completions), completions, strict=True)
+            for rewards, (_, texts) in paired(super().score(completions), completions)
         ]
 
     def _weighed(self, reward: float, text: str) -> float:

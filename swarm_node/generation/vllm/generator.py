@@ -16,7 +16,6 @@ import ssl
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -24,6 +23,7 @@ from typing import Any
 import httpx
 import torch
 
+from swarm_node.common.batched import paired
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.http import cause_of, client, server_words
 from swarm_node.common.proxies import through
@@ -44,7 +44,7 @@ from swarm_node.generation.vllm.server import (
 from swarm_node.policy.device import release
 from swarm_node.policy.log_probs import log_probs_of
 from swarm_node.policy.policy import Policy
-from swarm_node.rollouts.groups import GeneratedGroup, Skipped, Tokens, Turns
+from swarm_node.rollouts.groups import Completions, Sample, Skipped, Tokens, Turns
 from swarm_node.settings import GenerationConfig, LearningConfig
 from swarm_node.settings.vllm import VllmConfig
 
@@ -138,7 +138,7 @@ class VllmGenerator:
 
     def generate(
         self, prompts: Sequence[str], group_size: int, stream: str
-    ) -> list[GeneratedGroup | Skipped]:
+    ) -> list[Completions | Skipped]:
         """See interfaces.Generator. Where the server fails, or has other weights, the prompts are
         skipped, and the next round hands it the weights again. UserError where it never worked, or
         failed three rounds in a row.
@@ -154,7 +154,7 @@ class VllmGenerator:
 
     def _behind(
         self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str, stops: Stops
-    ) -> list[GeneratedGroup | Skipped]:
+    ) -> list[Completions | Skipped]:
         try:
             self._wake()
             self._hand_over()
@@ -167,7 +167,7 @@ class VllmGenerator:
             if self._failures >= FAILURES:
                 raise UserError(str(error)) from error
             return [Skipped("vLLM failed")] * len(contexts)
-        if any(isinstance(group, GeneratedGroup) for group in groups):
+        if any(isinstance(group, Completions) for group in groups):
             self._failures = 0
         elif any(group == Skipped("vLLM failed") for group in groups):
             self._served = None  # the server may have been restarted
@@ -181,7 +181,7 @@ class VllmGenerator:
 
     def _groups(
         self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str, stops: Stops
-    ) -> list[GeneratedGroup | Skipped]:
+    ) -> list[Completions | Skipped]:
         encoded = [
             self._policy.encode_prompt(each) if isinstance(each, str) else list(each)
             for each in contexts
@@ -198,7 +198,7 @@ class VllmGenerator:
 
     def _group(
         self, group_size: int, stops: Stops, prompt: list[int], stream: str
-    ) -> GeneratedGroup | Skipped:
+    ) -> Completions | Skipped:
         config = self._config
         longest = self._place.longest or self._policy.context_length
         if not 0 < len(prompt) <= longest - config.max_completion_length:
@@ -229,10 +229,11 @@ class VllmGenerator:
         if len(tokens) != group_size:
             return Skipped("vLLM failed")
         self._pace.saw([len(one.ids) for one in tokens])
-        completions = stops.completions([one.ids for one in tokens])
-        if isinstance(completions, Skipped):
-            return completions
-        return GeneratedGroup(completions, tuple(tokens), tuple(prompt))
+        episodes = stops.completions([one.ids for one in tokens])
+        if isinstance(episodes, Skipped):
+            return episodes
+        samples = [Sample(episode, tokens=own) for episode, own in paired(episodes, tokens)]
+        return Completions(tuple(prompt), tuple(samples))
 
     def _hand_over(self) -> None:
         """Starts the server unless it runs, and hands it the present weights unless it has them."""
@@ -285,16 +286,16 @@ class VllmGenerator:
             return False
 
     @torch.no_grad()
-    def _compare(self, groups: Sequence[GeneratedGroup | Skipped]) -> None:
+    def _compare(self, groups: Sequence[Completions | Skipped]) -> None:
         """Compares the server's log-probs with those of this policy, in some completions of every
         round. RoundLost where they differ by more than rounding.
         """
-        pairs = ((g.prompt_ids, g.tokens[0]) for g in groups if isinstance(g, GeneratedGroup))
-        differences = [
-            d
-            for before, tokens in islice(pairs, COMPARED)
-            for d in self._differences(before, tokens)
-        ]
+        completed = [group for group in groups if isinstance(group, Completions)]
+        differences: list[float] = []
+        for group in completed[:COMPARED]:
+            tokens = group.samples[0].tokens
+            assert tokens is not None
+            differences += self._differences(group.prompt_ids, tokens)
         if not differences:
             return
         if not self._agreement.allows(differences):

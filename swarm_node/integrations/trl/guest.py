@@ -20,7 +20,7 @@ from swarm_node import api as script
 from swarm_node.common.errors import UserError, printable
 from swarm_node.policy.policy import turn_end
 from swarm_node.policy.soundness import Damaged, check_template
-from swarm_node.rollouts.groups import ScoredGroup, Skipped
+from swarm_node.rollouts.groups import Group, Skipped
 from swarm_node.settings import NodeConfig
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Swarm(script.Swarm):
         self._external_groups = external_groups
         self._system = config.environment.system if config else ""
         self._checked: Any = None  # the trainer whose rows and template have been looked at
-        self._waiting: list[ScoredGroup] = []
+        self._waiting: list[Group] = []
         # Prompt -> local questions, in the order of the data set
         self._asked: dict[str, list[Question]] = {}
         self._ends: set[int] = set()  # tokens that end a completion
@@ -183,7 +183,7 @@ class Swarm(script.Swarm):
                     "question: change the turns before a question of `dataset`, never the question"
                 )
 
-    def _placed(self, asked: Sequence[Any], training: bool) -> dict[int, ScoredGroup]:
+    def _placed(self, asked: Sequence[Any], training: bool) -> dict[int, Group]:
         """External groups for this batch, by the places they take: the last ones that ask questions
         of the swarm, and never all places.
         """
@@ -193,7 +193,7 @@ class Swarm(script.Swarm):
         return dict(zip(ours[len(ours) - len(groups) :], groups, strict=True))
 
     def _prompt_ids(
-        self, asked: Sequence[Any], external: Mapping[int, ScoredGroup], size: int, trainer: Any
+        self, asked: Sequence[Any], external: Mapping[int, Group], size: int, trainer: Any
     ) -> list[list[int]]:
         """Token ids of each prompt, `size` times. An external question stands behind the same turns
         as the question whose place it takes. A base model has no chat template: its prompts are
@@ -216,11 +216,9 @@ class Swarm(script.Swarm):
         assert end is not None, "GRPOTrainer takes no tokenizer without EOS"
         return end
 
-    def _take(self, most: int) -> list[ScoredGroup]:
+    def _take(self, most: int) -> list[Group]:
         """External groups for this batch, the newest first."""
-        arrived = [
-            group for group in self.collect() if all(each.single for each in group.group.episodes)
-        ]
+        arrived = [group for group in self.collect() if all(each.single for each in group.episodes)]
         self._waiting = [*self._waiting, *arrived][-KEPT:]
         wanted = min(self._external_groups, most, len(self._waiting))
         return [self._waiting.pop() for _ in range(wanted)]
@@ -251,14 +249,14 @@ def _text(said: Any) -> str:
     return said if isinstance(said, str) else str(said[-1]["content"])
 
 
-def _encoded(group: ScoredGroup, size: int, trainer: Any, end: int) -> list[list[int]]:
+def _encoded(group: Group, size: int, trainer: Any, end: int) -> list[list[int]]:
     """Token ids of exactly `size` completions of the group, good and bad ones in turn, by the
     trainer's tokenizer: text that spells a special token stays text. Those that ended get the token
     `end`.
     """
     by_reward: dict[float, list[Episode]] = {}
-    for completion, reward in zip(group.group.episodes, group.rewards, strict=True):
-        by_reward.setdefault(reward, []).append(completion)
+    for sample in group.samples:
+        by_reward.setdefault(sample.earned, []).append(sample.episode)
     kinds = cycle([cycle(members) for _, members in sorted(by_reward.items(), reverse=True)])
     chosen = [next(kind) for kind in islice(kinds, size)]
     encode = partial(trainer.processing_class, add_special_tokens=False, split_special_tokens=True)

@@ -15,7 +15,7 @@ from protocol.messages import Call, Episode, PeerId, Question, RolloutGroup, Rou
 from swarm_node.common.errors import UserError
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.round import Node
-from swarm_node.rollouts.groups import Generated, Played, RoundReport, Selection
+from swarm_node.rollouts.groups import Generated, Group, Played, RoundReport, Sample, Selection
 from swarm_node.rollouts.interfaces import Environment
 from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.attacks.payloads import (
@@ -96,10 +96,8 @@ class Hostile:
         """Valid messages of one identity: a group for each of its real questions."""
         for question in self._environment.sample(identity.peer_id, now, count):
             episodes = self._episodes(question, rng)
-            group = RolloutGroup(
-                author=identity.peer_id, round=now, question=question, episodes=episodes
-            )
-            yield codec.seal(group, identity, self._config.swarm), identity.peer_id
+            group = Group(identity.peer_id, now, question, tuple(map(Sample, episodes)))
+            yield codec.seal(group.message(), identity, self._config.swarm), identity.peer_id
 
     def _episodes(self, question: Question, rng: Random) -> tuple[Episode, ...]:
         """The payload stands in an unscored turn before the answer where there can be one; else
@@ -197,9 +195,7 @@ class Victim:
 
     def _counts(self, selection: Selection) -> dict[str, int]:
         written = [
-            episode.turns
-            for group in selection.generated.groups
-            for episode in group.group.episodes
+            episode.turns for group in selection.generated.groups for episode in group.episodes
         ]
         marked = sum(any(self.payload.marks(turn.text) for turn in turns) for turns in written)
         counts = Counter({"generated": len(written), "marked": marked})

@@ -11,8 +11,9 @@ from random import Random
 from statistics import fmean
 from typing import Any
 
-from protocol.messages import Question
-from swarm_node.environments.kinds import held_out
+from protocol.messages import Question, Round
+from swarm_node.common.batched import paired
+from swarm_node.environments.kinds import EVALUATION, held_out
 from swarm_node.environments.registry import (
     build_environment,
     by_kind,
@@ -21,13 +22,13 @@ from swarm_node.environments.registry import (
 )
 from swarm_node.network.client import build_rules
 from swarm_node.network.in_memory import MemorySwarm
-from swarm_node.node.episodes import complete, scores
+from swarm_node.node.episodes import complete, onward, scores
 from swarm_node.node.learner import build_node
 from swarm_node.node.round import Node
 from swarm_node.policy.loading import configured_policy
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.precision import PLAIN
-from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.groups import Group, Skipped
 from swarm_node.rollouts.interfaces import Environment, Generator, Participant
 from swarm_node.settings import LearningConfig
 from swarm_node.settings.simulation import SimulationConfig
@@ -150,22 +151,19 @@ def ask(
     that could not be asked, completed or scored do not count. `stream` names the random numbers.
     The run uses other names, so asking changes nothing in it.
     """
-    prompts = environment.prompts(questions)
+    prompts = paired(questions, environment.prompts(questions))
     asked = [
-        (q, prompt) for q, prompt in zip(questions, prompts, strict=True) if isinstance(prompt, str)
+        Group(EVALUATION, Round(0), question, prompt=prompt)
+        for question, prompt in prompts
+        if isinstance(prompt, str)
     ]
-    written = []
+    completed: list[Group | Skipped] = []
     for start in range(0, len(asked), BATCH):
         part = asked[start : start + BATCH]
-        groups = complete(environment, generator, part, samples, f"{stream}/{start}")
-        written += [
-            (q, group)
-            for (q, _), group in zip(part, groups, strict=True)
-            if not isinstance(group, Skipped)
-        ]
-    scored = scores(environment, [(q, group.completions) for q, group in written])
+        completed += complete(environment, generator, part, samples, f"{stream}/{start}")
     rewards: dict[str, list[float]] = {}
-    for (question, _), earned in zip(written, scored, strict=True):
-        if not isinstance(earned, Skipped):
-            rewards.setdefault(f"{question.dataset}/{question.config_id}", []).append(fmean(earned))
+    for group in onward(completed, partial(scores, environment)):
+        if isinstance(group, Group):
+            task = f"{group.question.dataset}/{group.question.config_id}"
+            rewards.setdefault(task, []).append(fmean(group.rewards))
     return {task: fmean(values) for task, values in sorted(rewards.items())}

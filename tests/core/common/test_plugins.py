@@ -25,7 +25,7 @@ def test_code_newer_than_its_installation_says_to_install_again(
 
 def test_a_kind_that_has_no_group_has_no_registered_names() -> None:
     assert plugins.registered("no_such_group") == {}
-    with pytest.raises(UserError, match="There are none"):
+    with pytest.raises(UserError, match="names are none"):
         plugins.target("no_such_group", "anything")
 
 

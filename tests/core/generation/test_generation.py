@@ -12,9 +12,10 @@ from swarm_node.generation.generator import BatchGenerator, Sampled, choose_deco
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.policy import Packing
-from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
+from swarm_node.rollouts.groups import Completions, Group, Skipped
 from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
+from tests.groups import episodes_of, scored, tokens_of
 from tests.models import EOS, MANY_EOS, VOCABULARY, plain_log_probs, text_group, tiny_policy
 
 PROMPTS = ["7:", "a rather longer prompt, with 1+2=", "mid one:", "x" * 60]
@@ -22,7 +23,7 @@ PROMPTS = ["7:", "a rather longer prompt, with 1+2=", "mid one:", "x" * 60]
 
 def generate(
     policy, decoder=None, prompts=PROMPTS, size=4, stream="s", length=16, **rule
-) -> list[GeneratedGroup | Skipped]:
+) -> list[Completions | Skipped]:
     generator = BatchGenerator(policy, GenerationConfig(max_completion_length=length, **rule))
     if decoder is not None:
         generator._decoder_type = decoder
@@ -30,11 +31,13 @@ def generate(
 
 
 def ids_of(generated) -> list[tuple[int, ...]]:
-    return [tokens.ids for group in generated for tokens in group.tokens]
+    return [tokens.ids for group in generated for tokens in tokens_of(group)]
 
 
 def log_probs_of(generated) -> list[float]:
-    return [value for group in generated for tokens in group.tokens for value in tokens.log_probs]
+    return [
+        value for group in generated for tokens in tokens_of(group) for value in tokens.log_probs
+    ]
 
 
 def counted(decoder: type, kept: list[int]) -> type:
@@ -48,19 +51,19 @@ def counted(decoder: type, kept: list[int]) -> type:
     return Counted
 
 
-def rewarded(generated) -> list[ScoredGroup]:
+def rewarded(generated) -> list[Group]:
     """Groups of four completions to each of PROMPTS, with rewards that make them informative."""
     groups = []
     for prompt, group in zip(PROMPTS, generated, strict=True):
-        received = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in group.completions], prompt)
-        groups.append(ScoredGroup(received.group, prompt, received.rewards, group.tokens))
+        received = text_group([0.0, 1.0, 0.0, 0.5], [c.text for c in episodes_of(group)], prompt)
+        groups.append(scored(received, prompt, received.rewards, tokens_of(group)))
     return groups
 
 
-def assert_log_probs_of(policy, groups: list[ScoredGroup], tolerance: float) -> None:
+def assert_log_probs_of(policy, groups: list[Group], tolerance: float) -> None:
     """The recorded log-probs equal those of unpadded forward passes of this policy."""
     for group in groups:
-        for tokens in group.tokens:
+        for tokens in tokens_of(group):
             with torch.no_grad():
                 found = plain_log_probs(
                     policy.model, policy.encode_prompt(group.prompt), tokens.ids
@@ -163,7 +166,9 @@ def test_a_text_does_not_depend_on_what_the_others_are_asked(decoder) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     first = generate(policy, decoder, ["the same:", "a", "bb", "ccc"])
     second = generate(policy, decoder, ["the same:", "z" * 70, "1+1=", "long " * 8])
-    assert first[0].completions == second[0].completions and ids_of(first[1:]) != ids_of(second[1:])
+    assert episodes_of(first[0]) == episodes_of(second[0]) and ids_of(first[1:]) != ids_of(
+        second[1:]
+    )
 
 
 def test_a_stream_generates_the_same_again_and_another_something_else() -> None:
@@ -180,7 +185,7 @@ def test_a_completion_ends_at_its_first_end_token_and_says_so() -> None:
     generated = generate(policy, size=8)
     lengths = set()
     for group in generated:
-        for completion, tokens in zip(group.completions, group.tokens, strict=True):
+        for completion, tokens in zip(episodes_of(group), tokens_of(group), strict=True):
             lengths.add(len(tokens.ids))
             assert (
                 len(tokens.ids) == len(tokens.log_probs) <= 16
@@ -209,7 +214,7 @@ def test_an_empty_completion_is_a_completion_and_is_trained_on() -> None:
     assert all(
         completion.text == "" and completion.ended
         for group in generated
-        for completion in group.completions
+        for completion in episodes_of(group)
     )
     trainer = GrpoTrainer(policy, TrainingConfig(), GenerationConfig())
     assert trainer.update(rewarded(generated)[:1]).trained_tokens == 4
@@ -219,7 +224,7 @@ def test_a_prompt_longer_than_the_context_is_skipped_and_the_others_are_answered
     policy = tiny_policy()
     just_fits, too_long = "x" * (128 - 16), "x" * (128 - 15)
     generated = generate(policy, prompts=[too_long, "1:", just_fits, ""])
-    assert [isinstance(group, GeneratedGroup) for group in generated] == [False, True, True, False]
+    assert [isinstance(group, Completions) for group in generated] == [False, True, True, False]
     assert isinstance(generated[0], Skipped)
     assert generate(policy, prompts=[]) == []
     assert all(isinstance(group, Skipped) for group in generate(policy, prompts=[too_long]))
@@ -240,7 +245,7 @@ def test_a_text_that_no_message_can_hold_is_skipped() -> None:
     )
     assert isinstance(
         generator._begin(generator._stops)._finished([5], [Sampled(short, []), Sampled(short, [])]),
-        GeneratedGroup,
+        Completions,
     )
 
 

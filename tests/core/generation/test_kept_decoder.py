@@ -13,8 +13,9 @@ from swarm_node.policy.llama import llama_decoder
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.policy.memory_plan import fitted
 from swarm_node.policy.plan import GIB
-from swarm_node.rollouts.groups import GeneratedGroup
+from swarm_node.rollouts.groups import Completions
 from swarm_node.settings import GenerationConfig, LearningConfig, LimitsConfig, ModelConfig
+from tests.groups import episodes_of, tokens_of
 from tests.models import MANY_EOS, tiny_policy, with_lora
 
 PROMPTS = ["1+1=", "a longer question:", "x"]
@@ -97,9 +98,9 @@ def test_one_decoder_generates_all_rounds_as_new_ones_would(made) -> None:
     for number in range(4):
         both = [each.generate(PROMPTS, 4, str(number)) for each in (kept, anew)]
         for ours, reference in zip(*both, strict=True):
-            assert isinstance(ours, GeneratedGroup) and isinstance(reference, GeneratedGroup)
-            assert ours.completions == reference.completions
-            for mine, theirs in zip(ours.tokens, reference.tokens, strict=True):
+            assert isinstance(ours, Completions) and isinstance(reference, Completions)
+            assert episodes_of(ours) == episodes_of(reference)
+            for mine, theirs in zip(tokens_of(ours), tokens_of(reference), strict=True):
                 assert mine.ids == theirs.ids
                 assert mine.log_probs == pytest.approx(theirs.log_probs, abs=1e-4)
         trained(policy, number)
@@ -123,7 +124,7 @@ def test_turns_have_a_decoder_of_their_own(made) -> None:
     ask = generator.turns()
     first = ask(PROMPTS[:2], 2, "s")
     generator.generate(PROMPTS, 2, "t")
-    contexts = [[*group.prompt_ids, *group.tokens[0].ids, 5] for group in first]
+    contexts = [[*group.prompt_ids, *tokens_of(group)[0].ids, 5] for group in first]
     alone = BatchGenerator(policy, GenerationConfig(max_completion_length=4), decoder="native")
     asking = alone.turns()
     asking(PROMPTS[:2], 2, "s")
@@ -143,8 +144,8 @@ def test_after_a_shortage_of_memory_the_decoder_is_let_go(monkeypatch) -> None:
 
     monkeypatch.setattr(LlamaDecoder, "prefill", short)
     ((before, _),) = generator._between
-    assert [each.completions for each in generator.generate(PROMPTS, 4, "s")] == [
-        each.completions for each in whole
+    assert [episodes_of(each) for each in generator.generate(PROMPTS, 4, "s")] == [
+        episodes_of(each) for each in whole
     ]
     assert generator._between[0][0] is not before
 
@@ -215,8 +216,8 @@ def test_with_one_copy_log_probs_are_those_of_transformers_with_peft(family, as_
         (group,) = generator.turns()([prompt], 4, str(number))
         whole = generator.generate(PROMPTS, 4, str(number))
         for each in (group, *whole):
-            assert isinstance(each, GeneratedGroup)
-            for tokens in each.tokens:
+            assert isinstance(each, Completions)
+            for tokens in tokens_of(each):
                 ids = torch.tensor([[*each.prompt_ids, *tokens.ids]])
                 with torch.no_grad():
                     scores = policy.model(input_ids=ids).logits[0, len(each.prompt_ids) - 1 : -1]
@@ -335,8 +336,8 @@ def test_replayed_rounds_are_those_of_new_decoders(kind, recorded, monkeypatch) 
         for mine, theirs in zip(
             ours, reference.generate(asked(number), 4, str(number)), strict=True
         ):
-            assert mine.completions == theirs.completions
-            for one, other in zip(mine.tokens, theirs.tokens, strict=True):
+            assert episodes_of(mine) == episodes_of(theirs)
+            for one, other in zip(tokens_of(mine), tokens_of(theirs), strict=True):
                 assert one.log_probs == pytest.approx(other.log_probs, abs=1e-4)
         with torch.no_grad():
             for weight in policy.model.parameters():

@@ -15,6 +15,7 @@ from swarm_node.generation.generator import BatchGenerator
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.policy.policy import Policy
 from swarm_node.settings import GenerationConfig
+from tests.groups import tokens_of
 from tests.launches import Launches
 from tests.models import MANY_EOS, VOCABULARY, tiny_policy, with_lora
 
@@ -94,7 +95,7 @@ def test_blocks_give_the_text_that_single_tokens_give() -> None:
             )
             generator._decoder_type, generator._block = decoder, size
             groups = generator.generate(["1+1=", "a longer question", "x"], 4, "s")
-            texts.append([tokens.ids for group in groups for tokens in group.tokens])  # type: ignore[union-attr]
+            texts.append([tokens.ids for group in groups for tokens in tokens_of(group)])  # type: ignore[union-attr]
         assert texts[0] == texts[1] == texts[2] and len(set(map(len, texts[0]))) > 3
 
 

@@ -10,17 +10,18 @@ import torch
 
 from swarm_node.generation.generator import BatchGenerator, Decoding
 from swarm_node.generation.pacing import SLACK, Astray, Pace
-from swarm_node.rollouts.groups import GeneratedGroup
+from swarm_node.rollouts.groups import Completions
 from swarm_node.settings import GenerationConfig
+from tests.groups import episodes_of, tokens_of
 from tests.models import MANY_EOS, tiny_policy
 
 PROMPTS = [f"question {k}: {'x' * k}?" for k in range(6)]
 
 
-def generate(policy, **options) -> list[GeneratedGroup]:
+def generate(policy, **options) -> list[Completions]:
     config = GenerationConfig(num_generations=4, max_completion_length=24, **options)
     generated = BatchGenerator(policy, config).generate(PROMPTS, 4, "s")
-    assert all(isinstance(group, GeneratedGroup) for group in generated)
+    assert all(isinstance(group, Completions) for group in generated)
     return generated  # type: ignore[return-value]
 
 
@@ -42,7 +43,7 @@ def test_a_bound_on_what_is_decoded_at_once_changes_no_text(monkeypatch, bound, 
     sizes, (_, *decoders) = zip(*batches, strict=True)
     assert len(sizes) > 1 and sum(sizes) == len(PROMPTS)
     assert None not in decoders and len(set(decoders)) == 1  # one copy of the weights for all
-    assert [g.completions for g in parts] == [g.completions for g in whole]
+    assert [episodes_of(g) for g in parts] == [episodes_of(g) for g in whole]
 
 
 def test_as_many_are_admitted_as_are_expected_to_fit() -> None:
@@ -59,7 +60,7 @@ def test_a_completion_that_becomes_improbable_is_broken_off() -> None:
     shorter = 0
     for before, after in zip(whole, stopped, strict=True):
         for one, other, completion in zip(
-            before.tokens, after.tokens, after.completions, strict=True
+            tokens_of(before), tokens_of(after), episodes_of(after), strict=True
         ):
             # The same text, up to where it was broken off
             assert one.ids[: len(other.ids)] == other.ids

@@ -11,15 +11,16 @@ from swarm_node.generation.stops import Stops
 from swarm_node.policy.batch import tokenise
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.policy.policy import Frame
-from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup
+from swarm_node.rollouts.groups import Completions
 from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
+from tests.groups import episodes_of, scored, tokens_of
 from tests.models import MANY_EOS, gradients_of, text_group, tiny_policy
 
 PROMPTS = ["7:", "1+2=", "x" * 30]
 
 
-def generate(policy, stop=(), decoder=None, block=None) -> list[GeneratedGroup]:
+def generate(policy, stop=(), decoder=None, block=None) -> list[Completions]:
     generator = BatchGenerator(policy, GenerationConfig(max_completion_length=24, stop=stop))
     generator._decoder_type = decoder or generator._decoder_type
     generator._block = block or generator._block
@@ -27,7 +28,7 @@ def generate(policy, stop=(), decoder=None, block=None) -> list[GeneratedGroup]:
 
 
 def texts_of(groups) -> list[tuple[str, bool]]:
-    return [(each.text, each.ended) for group in groups for each in group.completions]
+    return [(each.text, each.ended) for group in groups for each in episodes_of(group)]
 
 
 @pytest.mark.parametrize("stop", [("a",), ("b", "1"), ("e1", "0")], ids=str)
@@ -46,8 +47,8 @@ def test_blocks_of_many_tokens_give_the_same_tokens_as_single_ones() -> None:
     policy = tiny_policy("Llama", eos=MANY_EOS)
     one, many = generate(policy, ("a", "3")), generate(policy, ("a", "3"), block=7)
     assert texts_of(one) == texts_of(many)
-    assert [t.ids for g in one for t in g.tokens] == [t.ids for g in many for t in g.tokens]
-    ends = [tokens.ids for group in one for tokens in group.tokens]
+    assert [t.ids for g in one for t in tokens_of(g)] == [t.ids for g in many for t in tokens_of(g)]
+    ends = [tokens.ids for group in one for tokens in tokens_of(group)]
     (a,), (three,) = (policy.tokenizer(text).input_ids for text in ("a", "3"))
     assert any(ids[-1] in (a, three) for ids in ends) and not any(
         {a, three} & set(ids[:-1]) for ids in ends
@@ -73,21 +74,20 @@ def test_an_own_group_that_comes_back_as_a_peers_has_the_same_tokens_and_gradien
     generated = generate(policy, ("a",))[0]
     kept = [
         i
-        for i, each in enumerate(generated.completions)
-        if each.ended and generated.tokens[i].ids[-1] not in policy.eos_ids
+        for i, each in enumerate(episodes_of(generated))
+        if each.ended and tokens_of(generated)[i].ids[-1] not in policy.eos_ids
     ]
     completions, tokens = (
-        [part[i] for i in kept] for part in (generated.completions, generated.tokens)
+        [part[i] for i in kept] for part in (episodes_of(generated), tokens_of(generated))
     )
     assert len(kept) > 1
     rewards = tuple(float(i == 0) for i in range(len(kept)))
     group = text_group(list(rewards), [each.text for each in completions], PROMPTS[0])
-    group = group.group.model_copy(update={"episodes": tuple(completions)})
-    own = ScoredGroup(group, PROMPTS[0], rewards, tuple(tokens))
-    external = ScoredGroup(group, PROMPTS[0], rewards)
+    group = group.message().model_copy(update={"episodes": tuple(completions)})
+    own = scored(group, PROMPTS[0], rewards, tuple(tokens))
+    external = scored(group, PROMPTS[0], rewards)
     ids = [
-        [tuple(ids) for ids in tokenise(each, rewards, policy).completion_ids]
-        for each in (own, external)
+        [tuple(row.ids) for row in tokenise(each, rewards, policy).rows] for each in (own, external)
     ]
     assert ids[0] == ids[1]
     found = []
@@ -103,7 +103,7 @@ def test_an_own_group_that_comes_back_as_a_peers_has_the_same_tokens_and_gradien
     torch.testing.assert_close(found[0], found[1], atol=1e-6, rtol=1e-4)
     policy.frame = Frame()
     # Ended by EOS
-    assert [tuple(ids) for ids in tokenise(external, rewards, policy).completion_ids] != ids[0]
+    assert [tuple(row.ids) for row in tokenise(external, rewards, policy).rows] != ids[0]
 
 
 def test_a_system_turn_and_arguments_reach_the_template() -> None:

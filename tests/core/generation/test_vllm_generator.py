@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from lab.benchmarks.served import api_on_loopback
+from protocol.messages import Round
 from swarm_node.common.errors import UserError
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.generation.vllm.agreement import Agreement
@@ -21,7 +22,7 @@ from swarm_node.node.episodes import complete
 from swarm_node.node.learner import build_generator
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.precision import Precision
-from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped
+from swarm_node.rollouts.groups import Completions, Group, Skipped
 from swarm_node.settings import (
     GenerationConfig,
     LearningConfig,
@@ -31,6 +32,7 @@ from swarm_node.settings import (
 from swarm_node.settings.vllm import VllmConfig
 from swarm_node.training.trainer import GrpoTrainer
 from tests import preloaded
+from tests.groups import episodes_of, scored, tokens_of
 from tests.models import MANY_EOS, Guessing, question, text_group, tiny_policy
 from tests.waiting import until
 
@@ -71,8 +73,8 @@ def test_ids_and_log_probs_are_those_of_the_policy_also_after_an_update(served) 
         first, second, long = generator.generate(PROMPTS, 4, "s")
         assert long == Skipped("prompt longer than the context")
         for prompt, group in zip(PROMPTS, (first, second), strict=False):
-            assert isinstance(group, GeneratedGroup) and len(group.tokens) == 4
-            for tokens, completion in zip(group.tokens, group.completions, strict=True):
+            assert isinstance(group, Completions) and len(tokens_of(group)) == 4
+            for tokens, completion in zip(tokens_of(group), episodes_of(group), strict=True):
                 assert tokens.log_probs == pytest.approx(
                     log_probs_of(policy, prompt, tokens.ids), abs=1e-4
                 )
@@ -81,9 +83,9 @@ def test_ids_and_log_probs_are_those_of_the_policy_also_after_an_update(served) 
         # A step on these completions moves the weights, and the new weights have to generate the
         # next round.
         group = text_group(
-            [1.0, 0.0, 0.0, 0.0], [c.text for c in first.completions], prompt=PROMPTS[0]
+            [1.0, 0.0, 0.0, 0.0], [c.text for c in episodes_of(first)], prompt=PROMPTS[0]
         )
-        trainer.update([ScoredGroup(group.group, PROMPTS[0], group.rewards, first.tokens)])
+        trainer.update([scored(group, PROMPTS[0], group.rewards, tokens_of(first))])
 
 
 @pytest.mark.slow
@@ -99,15 +101,15 @@ def test_a_stream_generates_the_same_again_and_concurrency_changes_nothing(serve
 def test_a_string_ends_the_same_text_before_it_and_its_tokens_are_kept(served) -> None:
     policy = tiny_policy()
     free = VllmGenerator(policy, *options(served)).generate(PROMPTS[:2], 4, "s")[0]
-    assert isinstance(free, GeneratedGroup)
-    stop = next(one.text[1:3] for one in free.completions if len(one.text) > 3)
+    assert isinstance(free, Completions)
+    stop = next(one.text[1:3] for one in episodes_of(free) if len(one.text) > 3)
     (group,) = VllmGenerator(policy, *options(served, stop=(stop,))).generate(PROMPTS[:1], 4, "s")
-    assert isinstance(group, GeneratedGroup) and not any(
-        stop in one.text for one in group.completions
+    assert isinstance(group, Completions) and not any(
+        stop in one.text for one in episodes_of(group)
     )
     cut = [
         (one, policy.decode([list(t.ids)])[0])
-        for one, t in zip(group.completions, group.tokens, strict=True)
+        for one, t in zip(episodes_of(group), tokens_of(group), strict=True)
     ]
     assert any(spelled == one.text + stop and one.ended for one, spelled in cut)
 
@@ -116,12 +118,14 @@ def test_a_string_ends_the_same_text_before_it_and_its_tokens_are_kept(served) -
 def test_episodes_are_generated_turn_by_turn(served) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     (group,) = complete(
-        Guessing(), VllmGenerator(policy, *options(served)), [(question(), PROMPTS[0])], 6, "s"
+        Guessing(),
+        VllmGenerator(policy, *options(served)),
+        [Group("ann", Round(0), question(), prompt=PROMPTS[0])],
+        6,
+        "s",
     )
-    assert (
-        isinstance(group, GeneratedGroup) and max(len(each.turns) for each in group.completions) > 2
-    )
-    for tokens in group.tokens:
+    assert isinstance(group, Group) and max(len(each.turns) for each in episodes_of(group)) > 2
+    for tokens in tokens_of(group):
         mask = tokens.mask or (True,) * len(tokens.ids)
         now = compress(log_probs_of(policy, PROMPTS[0], tokens.ids), mask)
         assert list(compress(tokens.log_probs, mask)) == pytest.approx(list(now), abs=1e-4)
@@ -133,7 +137,7 @@ def test_an_update_that_is_withheld_costs_a_round_and_in_the_end_is_a_mistake_of
 ) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     generator = VllmGenerator(policy, *options(served))
-    assert isinstance(generator.generate(PROMPTS[:1], 4, "s")[0], GeneratedGroup)
+    assert isinstance(generator.generate(PROMPTS[:1], 4, "s")[0], Completions)
     ask = generator._ask
     with monkeypatch.context() as patch:
         patch.setattr(
@@ -150,7 +154,7 @@ def test_an_update_that_is_withheld_costs_a_round_and_in_the_end_is_a_mistake_of
         with pytest.raises(UserError, match="differ from the trainer's"):
             generator.generate(PROMPTS[:1], 4, "t")
     assert (
-        isinstance(generator.generate(PROMPTS[:1], 4, "u")[0], GeneratedGroup)
+        isinstance(generator.generate(PROMPTS[:1], 4, "u")[0], Completions)
         and generator.difference < 1e-4
     )
 
@@ -211,12 +215,12 @@ def test_a_server_of_its_own_is_started_replaced_when_it_dies_and_ended(
 ) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     generator = VllmGenerator(policy, *of_its_own(python_with_vllm, tmp_path / "weights"))
-    assert isinstance(generator.generate(PROMPTS[:1], 4, "s")[0], GeneratedGroup)
+    assert isinstance(generator.generate(PROMPTS[:1], 4, "s")[0], Completions)
     server = generator._server
     assert server is not None and server.pid is not None and server.starts == 1
     os.killpg(server.pid, signal.SIGKILL)
     until(lambda: not server.running)
-    assert isinstance(generator.generate(PROMPTS[:1], 4, "t")[0], GeneratedGroup)
+    assert isinstance(generator.generate(PROMPTS[:1], 4, "t")[0], Completions)
     members = ["pgrep", "-g", str(server.pid)]
     generator.close()
     until(lambda: server.starts == 2 and subprocess.run(members, check=False).returncode == 1)
@@ -244,11 +248,11 @@ def test_adapters_are_loaded_while_it_runs(python_with_vllm, tmp_path) -> None:
     trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=3e-2), config[0])
     for turn in range(3):
         (group,) = generator.generate(PROMPTS[:1], 4, str(turn))
-        assert isinstance(group, GeneratedGroup) and generator.difference < 1e-4
+        assert isinstance(group, Completions) and generator.difference < 1e-4
         text = text_group(
-            [1.0, 0.0, 0.0, 0.0], [c.text for c in group.completions], prompt=PROMPTS[0]
+            [1.0, 0.0, 0.0, 0.0], [c.text for c in episodes_of(group)], prompt=PROMPTS[0]
         )
-        trainer.update([ScoredGroup(text.group, PROMPTS[0], text.rewards, group.tokens)])
+        trainer.update([scored(text, PROMPTS[0], text.rewards, tokens_of(group))])
     assert generator._server is not None and generator._server.starts == 1
     generator.close()
 
@@ -412,9 +416,9 @@ def test_a_server_sleeps_while_the_node_trains(python_with_vllm, tmp_path) -> No
     config = of_its_own(python_with_vllm, tmp_path / "weights")
     generator = VllmGenerator(policy, *config, Placement(sleeps=True))
     for _ in range(2):  # the stand-in answers nothing while it sleeps
-        assert isinstance(generator.generate(PROMPTS[:1], 4, "s")[0], GeneratedGroup)
+        assert isinstance(generator.generate(PROMPTS[:1], 4, "s")[0], Completions)
         assert generator._asleep
     os.killpg(generator._server.pid, signal.SIGKILL)
     until(lambda: not generator._server.running)
-    assert isinstance(generator.generate(PROMPTS[:1], 4, "s")[0], GeneratedGroup)
+    assert isinstance(generator.generate(PROMPTS[:1], 4, "s")[0], Completions)
     generator.close()

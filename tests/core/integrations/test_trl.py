@@ -14,8 +14,8 @@ from protocol.messages import Episode, PeerId, RolloutGroup, Round
 from swarm_node import NodeConfig
 from swarm_node.common.errors import UserError
 from swarm_node.policy.policy import Frame, Policy
-from swarm_node.rollouts.groups import ScoredGroup
 from tests.core.policy.test_end_tokens import FAMILIES, chat_policy
+from tests.groups import scored
 from tests.models import EOS, tiny_policy
 
 pytest.importorskip("trl")
@@ -60,7 +60,7 @@ def rolled_out(
             author=PeerId("another"), round=Round(0), question=asked, episodes=said
         )
         (prompt,) = swarm.prompts([asked])
-        swarm._waiting.append(ScoredGroup(group, str(prompt), (1.0, 0.0)))
+        swarm._waiting.append(scored(group, str(prompt), (1.0, 0.0)))
 
         def rollout(prompts: Any, trainer: Any) -> dict[str, Any]:
             given.append(swarm.rollout(prompts, trainer))

@@ -21,7 +21,7 @@ from swarm_node.network import client as remote
 from swarm_node.network.client import INBOX_FULL, RemoteNetwork
 from swarm_node.network.process import control, supervisor
 from swarm_node.network.process.messages import Rules
-from swarm_node.rollouts.groups import ExternalGroup
+from swarm_node.rollouts.groups import Group
 from swarm_node.settings import NetworkConfig
 from tests.groups import KIND, external, group
 from tests.waiting import until
@@ -63,7 +63,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_publishing_and_collecting_go_through_the_process(tmp_path: Path) -> None:
     with network(tmp_path, "echo") as made:
         made.publish([group(OTHER.peer_id)], Round(3))
-        received: list[ExternalGroup] = []
+        received: list[Group] = []
         until(lambda: received.extend(made.collect(Round(3))) or received)
         assert received == [external(group(OTHER.peer_id))]
         assert made.rejections() == {}

@@ -2,6 +2,7 @@
 it.
 """
 
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from random import Random
@@ -14,12 +15,13 @@ from swarm_node.generation.generator import BatchGenerator
 from swarm_node.generation.stops import Stops
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.episodes import complete
-from swarm_node.node.round import read_waiting, write_waiting
+from swarm_node.node.waiting import read_waiting, write_waiting
 from swarm_node.policy.batch import tokenise
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
-from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Skipped, Tokens
+from swarm_node.rollouts.groups import Group, Skipped, Tokens
 from swarm_node.rollouts.transcript import parse, results
 from swarm_node.settings import GenerationConfig
+from tests.groups import episodes_of, scored, tokens_of
 from tests.models import (
     MANY_EOS,
     Digits,
@@ -33,7 +35,8 @@ from tests.models import (
 )
 
 QUESTIONS = [
-    (question(index=index), prompt) for index, prompt in enumerate(("guess:", "again, guess:"))
+    Group("ann", Round(0), question(index=index), prompt=prompt)
+    for index, prompt in enumerate(("guess:", "again, guess:"))
 ]
 
 
@@ -44,7 +47,7 @@ def policy():
 
 def played(
     policy, environment=None, asked=QUESTIONS, tokens: int = 6, size: int = 6, decoder=LlamaDecoder
-) -> list[GeneratedGroup | Skipped]:
+) -> list[Group | Skipped]:
     generator = BatchGenerator(policy, GenerationConfig(max_completion_length=tokens))
     generator._decoder_type = decoder
     return complete(environment or Guessing(), generator, asked, size, "s")
@@ -62,7 +65,7 @@ def parts(policy, tokens) -> list[tuple[bool, str]]:
 def test_an_episode_keeps_its_ids_log_probs_and_text_turn_by_turn(policy) -> None:
     groups, lengths = played(policy), set()
     for group in groups:
-        for episode, tokens in zip(group.completions, group.tokens, strict=True):
+        for episode, tokens in zip(episodes_of(group), tokens_of(group), strict=True):
             replay = Guessing()._played(episode.turns)
             lengths.add(len(episode.turns))
             assert episode.trace == ("" if episode.single else replay.trace)
@@ -94,14 +97,14 @@ def test_a_turn_is_generated_from_what_is_new_as_from_the_whole_transcript(polic
         again = property(lambda self: False, lambda self, value: None)
 
     groups = [played(policy, decoder=kind) for kind in (Counted, Forgetting)]
-    one, other = ([tokens.ids for group in each for tokens in group.tokens] for each in groups)
+    one, other = ([tokens.ids for group in each for tokens in tokens_of(group)] for each in groups)
     assert one == other and len(fed[True]) == len(fed[False]) == 4
     assert all(new < 0.8 * whole for new, whole in zip(fed[True][2:], fed[False][2:], strict=True))
 
 
 def test_an_episode_ends_where_it_is_done_cut_off_or_has_had_its_turns(policy) -> None:
     ends = set()
-    for episode in (each for group in played(policy, size=12) for each in group.completions):
+    for episode in (each for group in played(policy, size=12) for each in episodes_of(group)):
         replay = Guessing()._played(episode.turns)
         ends.add("done" if replay.done else "turns" if episode.ended else "cut")
         assert replay.done or not episode.ended or len(episode.turns) == Guessing.most
@@ -115,9 +118,9 @@ def test_a_context_without_room_ends_an_episode_and_no_round() -> None:
             return super()._played([Turn(calls=(), text="no") for _ in turns])
 
     policy = tiny_policy("Llama", eos=MANY_EOS, max_position_embeddings=60)
-    (group,) = played(policy, Talking(), [(QUESTIONS[0][0], "x" * 20)])
-    assert max(len(each.turns) for each in group.completions) == 2
-    assert any(each.ended for each in group.completions)
+    (group,) = played(policy, Talking(), [replace(QUESTIONS[0], prompt="x" * 20)])
+    assert max(len(each.turns) for each in episodes_of(group)) == 2
+    assert any(each.ended for each in episodes_of(group))
 
 
 def test_a_call_ends_a_turn_and_stays_in_its_text(policy) -> None:
@@ -133,24 +136,26 @@ def test_plain_questions_beside_episodes_are_answered_as_without_them(policy) ->
 
     plain = played(policy, Digits(), QUESTIONS[:1])
     assert played(policy, Both())[:1] == plain
-    assert {len(each.turns) for each in played(policy, Both())[1].completions} > {1}
+    assert {len(each.turns) for each in episodes_of(played(policy, Both())[1])} > {1}
 
 
 def test_a_peers_episode_becomes_the_tokens_that_it_had_at_its_author(policy) -> None:
     for group in played(policy):
         said = tuple(
-            Guessing()._played(episode.turns).observations for episode in group.completions
+            Guessing()._played(episode.turns).observations for episode in episodes_of(group)
         )
-        received = text_group([0.0, 1.0] * 3, ["x"] * 6).group.model_copy(
-            update={"episodes": group.completions}
+        received = (
+            text_group([0.0, 1.0] * 3, ["x"] * 6)
+            .message()
+            .model_copy(update={"episodes": tuple(episodes_of(group))})
         )
-        known = ScoredGroup(received, "guess:", (0.0, 1.0) * 3, observations=said)
+        known = scored(received, "guess:", (0.0, 1.0) * 3, observations=said)
         theirs = tokenise(known, [1.0, -1.0] * 3, policy)
-        for number, tokens in enumerate(group.tokens):
-            again = Tokens(theirs.completion_ids[number], (), mask=theirs.masks[number])
+        for row, tokens in zip(theirs.rows, tokens_of(group), strict=True):
+            again = Tokens(row.ids, (), mask=row.mask)
             assert parts(policy, again) == parts(policy, tokens)
             assert sum(i in policy.eos_ids for i in tokens.ids) == again.ids.count(policy.eos_id)
-        assert theirs.behaviour == [None] * 6 and all(theirs.external)
+        assert all(row.behaviour is None and row.external for row in theirs.rows)
 
 
 def test_nodes_train_on_each_others_episodes_and_a_checkpoint_keeps_them() -> None:
@@ -170,10 +175,12 @@ def test_nodes_train_on_each_others_episodes_and_a_checkpoint_keeps_them() -> No
             for each in chosen
             for g in each.external
             if g.from_others
-            for e in g.group.episodes
+            for e in g.episodes
         }
         written = [
-            tokens.written for group in made[0].groups + made[0].answers for tokens in group.tokens
+            tokens.written
+            for group in made[0].groups + made[0].answers
+            for tokens in tokens_of(group)
         ]
         assert reports[0].generated_tokens == sum(written)
         assert reports[0].step.mismatch_max < 1e-4

@@ -27,7 +27,7 @@ from swarm_node.commands.cli import dispatch
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment, right_answer
 from swarm_node.node.lessons import ROUNDS, Lessons, told
-from swarm_node.rollouts.groups import Generated, ScoredGroup, Selection
+from swarm_node.rollouts.groups import Generated, Selection
 from swarm_node.settings import EnvironmentConfig, NodeConfig
 from swarm_node.telemetry.events import (
     Corrected,
@@ -39,6 +39,7 @@ from swarm_node.telemetry.events import (
 )
 from tests import groups
 from tests.core.telemetry.test_observers import Recorder
+from tests.groups import scored
 
 
 @pytest.fixture
@@ -122,7 +123,7 @@ def test_a_stranger_may_say_anything_of_what_validation_found(tmp_path, measured
 def trained(*rewards: float, author: str = "me") -> Trained:
     texts = [f" {number}" for number in range(len(rewards))]
     asked = {"environment": "basics", "version": "1", "dataset": "second", "config_id": "few"}
-    group = ScoredGroup(
+    group = scored(
         groups.group(PeerId(author), texts=texts, **asked), "shots\nsecond of 1, 2:", rewards
     )
     return Trained(
@@ -157,7 +158,7 @@ def test_what_was_cut_off_asks_for_more_tokens(tmp_path) -> None:
     whole = groups.group(
         PeerId("me"), texts=["The answer", "It"], ended=[False, False], environment="dataset"
     )
-    text = told(ScoredGroup(whole, "A question", (0.0, 0.0)), NodeConfig())
+    text = told(scored(whole, "A question", (0.0, 0.0)), NodeConfig())
     assert (
         "cut off after 16 tokens" in text
         and "--generation.max-completion-length" in text

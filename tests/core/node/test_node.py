@@ -25,7 +25,7 @@ def writer_and_reader(environment: Digits | None = None, **options) -> tuple[Nod
 
 
 def texts_of(scored) -> list[str]:
-    return [completion.text for completion in scored.group.episodes]
+    return [completion.text for completion in scored.episodes]
 
 
 def test_a_round_alone_asks_generates_scores_and_trains() -> None:
@@ -223,7 +223,7 @@ def test_with_rescue_a_round_answers_questions_of_others_and_trains_on_the_bette
     reader = make_node(
         1, join(swarm, 1), Hard(), external=3, questions=5, defence=("rescue",), seed=1
     )
-    writer.network.publish([scored.group for scored in written.values()], Round(0))
+    writer.network.publish([scored.message() for scored in written.values()], Round(0))
     first = reader.select(reader.produce(Round(0)))
     assert (first.external, len(first.considered), len(first.generated.groups)) == (
         [],
@@ -239,7 +239,7 @@ def test_with_rescue_a_round_answers_questions_of_others_and_trains_on_the_bette
     batch = reader.select(own)
     assert {group.question for group in batch.external} == set(written)
     for group in batch.external:
-        external = [tokens is None for tokens in group.tokens]
+        external = [sample.external for sample in group.samples]
         assert external[:4] == [False] * 4 and all(external[4:]) and len(external) <= 6
         assert (len(external) > 4) == group.from_others == (group.question == hard)
         assert all(reward == 1.0 for reward in group.rewards[4:]) and group.author == writer.peer_id
@@ -312,7 +312,7 @@ def test_the_network_is_told_what_its_groups_were_worth() -> None:
 def test_local_groups_take_the_places_of_external_ones_that_are_not_there() -> None:
     writer, reader = writer_and_reader(local=1, external=2)
     assert len(reader.select(reader.produce(Round(0))).local) == 3
-    writer.network.publish([writer.produce(Round(1)).groups[0].group], Round(2))
+    writer.network.publish([writer.produce(Round(1)).groups[0].message()], Round(2))
     batch = reader.select(reader.produce(Round(1)))
     assert batch.external and len(batch.local) + len(batch.external) == 3
 

@@ -20,10 +20,11 @@ from swarm_node.node.generator import GENERATOR, GeneratedMessage, GeneratorProc
 from swarm_node.node.round import Node
 from swarm_node.policy.weights import SharedWeights
 from swarm_node.rollouts.defence import LayeredDefence, RescueLayer
-from swarm_node.rollouts.groups import GeneratedGroup, StepReport, Tokens
+from swarm_node.rollouts.groups import Completions, Sample, StepReport, Tokens
 from swarm_node.rollouts.pool import RolloutPool
 from swarm_node.rollouts.sampler import UniformSampler
 from swarm_node.settings import RoundConfig
+from tests.groups import tokens_of
 from tests.models import IDENTITIES, Digits, text_group, tiny_policy
 
 POLICY = tiny_policy()
@@ -40,7 +41,9 @@ class Writer:
         texts = tuple(
             Episode.of(text=str(k) if k % 2 else "x", ended=True) for k in range(group_size)
         )
-        return [GeneratedGroup(texts, (tokens,) * group_size, (1,)) for _ in prompts]
+        return [
+            Completions((1,), tuple(Sample(text, tokens=tokens) for text in texts)) for _ in prompts
+        ]
 
 
 class Counter:
@@ -52,7 +55,7 @@ class Counter:
     def update(self, groups):
         (number,) = {group.round for group in groups}
         (version,) = {
-            v for group in groups for tokens in group.tokens if tokens for v in tokens.versions
+            v for group in groups for tokens in tokens_of(group) if tokens for v in tokens.versions
         }
         self.seen.append((number, POLICY.version - version))
         POLICY.version += 1

@@ -15,10 +15,11 @@ from swarm_node.generation.decoding import ModelDecoder
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.policy.loading import load_policy
 from swarm_node.policy.policy import Packing
-from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup
+from swarm_node.rollouts.groups import Completions
 from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
 from tests import models
+from tests.groups import episodes_of, scored, tokens_of
 from tests.models import CONTEXT, FAMILIES, RECURRENT
 
 PLAIN = (
@@ -121,8 +122,8 @@ def test_prompts_of_unequal_lengths_are_answered_and_trained_on(
     attention, logits = policy.model.config._attn_implementation, policy.model(input_ids=IDS).logits
     generator, groups = BatchGenerator(policy, GENERATION), []
     for prompt, made in zip(PROMPTS, generator.generate(PROMPTS, 4, "s"), strict=True):
-        assert isinstance(made, GeneratedGroup)
-        for tokens in made.tokens:
+        assert isinstance(made, Completions)
+        for tokens in tokens_of(made):
             with torch.no_grad():
                 found = models.plain_log_probs(
                     policy.model, policy.encode_prompt(prompt), tokens.ids
@@ -131,9 +132,9 @@ def test_prompts_of_unequal_lengths_are_answered_and_trained_on(
                 found, torch.tensor(tokens.log_probs), atol=ROUGH.get(kind, 1e-4), rtol=0
             )
         text = models.text_group(
-            [0.0, 1.0, 0.0, 0.5], [each.text for each in made.completions], prompt
+            [0.0, 1.0, 0.0, 0.5], [each.text for each in episodes_of(made)], prompt
         )
-        groups.append(ScoredGroup(text.group, prompt, text.rewards, made.tokens))
+        groups.append(scored(text, prompt, text.rewards, tokens_of(made)))
     trainer = GrpoTrainer(policy, TrainingConfig(learning_rate=1e-3, token_budget=200), GENERATION)
     assert policy.model.config._attn_implementation == attention  # the trials leave it as it was
     assert torch.equal(policy.model(input_ids=IDS).logits, logits)

@@ -2,7 +2,7 @@
 changes a number.
 """
 
-from dataclasses import replace
+from collections.abc import Iterable
 
 import pytest
 import torch
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from swarm_node.policy.batch import (
     Batch,
+    Row,
     TokenGroup,
     build_rows,
     build_tree,
@@ -49,6 +50,10 @@ def policy():
     return tiny_policy()
 
 
+def ids_of(group: TokenGroup) -> list[list[int]]:
+    return [row.ids for row in group.rows]
+
+
 def log_probs(policy, batch: Batch) -> torch.Tensor:
     return torch.log_softmax(policy.logits(batch), -1).gather(1, batch.target_T[:, None])[:, 0]
 
@@ -59,11 +64,7 @@ def log_probs(policy, batch: Batch) -> torch.Tensor:
 def test_both_layouts_give_the_log_probs_of_unpadded_forwards(policy, packed, worth) -> None:
     with torch.no_grad():
         truth = torch.cat(
-            [
-                plain_log_probs(policy.model, r.prompt_ids, c)
-                for r in packed
-                for c in r.completion_ids
-            ]
+            [plain_log_probs(policy.model, r.prompt_ids, c) for r in packed for c in ids_of(r)]
         )
         batch = build_tree(packed, CPU, worth) if worth else build_rows(packed, CPU)
         torch.testing.assert_close(log_probs(policy, batch), truth, atol=1e-5, rtol=1e-5)
@@ -72,17 +73,10 @@ def test_both_layouts_give_the_log_probs_of_unpadded_forwards(policy, packed, wo
 @given(packed=RELATED, worth=st.sampled_from([0, 1, 16]))
 def test_every_token_is_predicted_in_order_by_the_token_before_it(packed, worth) -> None:
     batch = build_tree(packed, CPU, worth) if worth else build_rows(packed, CPU)
-    assert batch.target_T.tolist() == [
-        token for row in packed for c in row.completion_ids for token in c
-    ]
-    before = [
-        fed for row in packed for c in row.completion_ids for fed in (row.prompt_ids[-1], *c[:-1])
-    ]
+    assert batch.target_T.tolist() == [token for row in packed for c in ids_of(row) for token in c]
+    before = [fed for row in packed for c in ids_of(row) for fed in (row.prompt_ids[-1], *c[:-1])]
     positions = [
-        len(row.prompt_ids) - 1 + j
-        for row in packed
-        for c in row.completion_ids
-        for j in range(len(c))
+        len(row.prompt_ids) - 1 + j for row in packed for c in ids_of(row) for j in range(len(c))
     ]
     for values, expected in ((batch.ids_RL, before), (batch.positions_RL, positions)):
         assert (
@@ -93,7 +87,7 @@ def test_every_token_is_predicted_in_order_by_the_token_before_it(packed, worth)
 @given(packed=st.lists(ROW, min_size=1, max_size=5))
 def test_no_pad_sits_between_a_prompt_and_its_completion_or_is_seen(packed) -> None:
     batch = build_rows(packed, CPU)
-    pairs = [(row.prompt_ids, completion) for row in packed for completion in row.completion_ids]
+    pairs = [(row.prompt_ids, completion) for row in packed for completion in ids_of(row)]
     for (prompt, completion), ids, seen in zip(
         pairs, batch.ids_RL.tolist(), batch.mask.bool(), strict=True
     ):
@@ -106,9 +100,11 @@ def test_no_pad_sits_between_a_prompt_and_its_completion_or_is_seen(packed) -> N
 def test_micro_batches_hold_every_row_once_and_keep_to_the_budget(packed, budget) -> None:
     packed = [piece for group in packed for piece in group.pieces(0)]
     batches = list(micro_batches(packed, budget))
-    assert sorted(index for batch in batches for index in batch) == list(range(len(packed)))
+    assert sorted(index for batch in numbers(packed, batches) for index in batch) == list(
+        range(len(packed))
+    )
     for batch in batches:
-        size = build_rows([packed[i] for i in batch], CPU).ids_RL.numel()
+        size = build_rows(batch, CPU).ids_RL.numel()
         assert size <= budget or len(batch) == 1
 
 
@@ -121,9 +117,9 @@ def test_a_long_prompt_and_a_long_completion_do_not_share_a_batch_that_neither_f
 @example(new([1], [[2], [3], [4]]), 0)
 def test_a_split_row_keeps_its_completions_in_order_and_within_the_width(row, columns) -> None:
     pieces = row.pieces(columns)
-    assert [ids for piece in pieces for ids in piece.completion_ids] == row.completion_ids
+    assert [ids for piece in pieces for ids in ids_of(piece)] == ids_of(row)
     assert all(piece.prompt_ids == row.prompt_ids for piece in pieces)
-    assert all(len(piece.completion_ids) == 1 or piece.length <= columns for piece in pieces)
+    assert all(len(piece.rows) == 1 or piece.length <= columns for piece in pieces)
 
 
 def test_a_few_micro_batches_do_not_waste_the_budget() -> None:
@@ -162,7 +158,7 @@ def test_gradients_equal_the_padded_ones(family, packed, worth) -> None:
 def test_a_column_sees_what_its_sequence_begins_with_and_nothing_else(packed, worth) -> None:
     batch = build_tree(packed, CPU, worth)
     seen, source, ids = allowed(batch), batch.columns_U[batch.source_T].tolist(), batch.ids_RL[0]
-    for prompt, completion in ((row.prompt_ids, c) for row in packed for c in row.completion_ids):
+    for prompt, completion in ((row.prompt_ids, c) for row in packed for c in ids_of(row)):
         own, source = source[: len(completion)], source[len(completion) :]
         for number, column in enumerate(own):
             sees = seen[column].nonzero()[:, 0]
@@ -174,7 +170,7 @@ def test_a_column_sees_what_its_sequence_begins_with_and_nothing_else(packed, wo
 
 @given(packed=RELATED)
 def test_what_sequences_begin_with_stands_in_a_tree_once(packed) -> None:
-    paths = [(*row.prompt_ids, *c[:-1]) for row in packed for c in row.completion_ids]
+    paths = [(*row.prompt_ids, *c[:-1]) for row in packed for c in ids_of(row)]
     assert len(grow(paths, CPU, 1)[0].ids_L) == len(
         {path[:end] for path in paths for end in range(1, len(path) + 1)}
     )
@@ -197,8 +193,14 @@ def test_blocks_hold_every_column_once_and_the_rest_are_pads(packed, worth) -> N
 def test_a_batch_of_rows_end_to_end_is_filled_up_to_the_budget() -> None:
     packed = [new([5] * 10, [[6] * 11])] * 3 + [new([5] * 60, [[6] * 21])]
     assert [
-        sum(packed[i].length for i in batch) for batch in micro_batches(packed, 100, pads=False)
+        sum(group.length for group in batch) for batch in micro_batches(packed, 100, pads=False)
     ] == [100, 40]
+
+
+def numbers(groups: list[TokenGroup], batches: Iterable[list[TokenGroup]]) -> list[list[int]]:
+    """The positions of the groups of each batch."""
+    position = {id(group): number for number, group in enumerate(groups)}
+    return [[position[id(group)] for group in batch] for batch in batches]
 
 
 def shaped(prompt: int, completion: int) -> TokenGroup:
@@ -215,48 +217,58 @@ def test_every_row_is_in_one_batch_and_batches_keep_to_the_budget(
 ) -> None:
     rows = [shaped(*shape) for shape in shapes]
     batches = dynamic_batches(rows, budget, fewest=fewest, pads=pads)
-    assert sorted(index for batch in batches for index in batch) == list(range(len(rows)))
+    assert sorted(index for batch in numbers(rows, batches) for index in batch) == list(
+        range(len(rows))
+    )
     assert len(batches) >= min(fewest, len(rows))
     for batch in batches:
-        padded = max(len(rows[i].prompt_ids) for i in batch) + max(rows[i].fed for i in batch)
-        size = len(batch) * padded if pads else sum(rows[i].length for i in batch)
+        padded = max(len(row.prompt_ids) for row in batch) + max(row.fed for row in batch)
+        size = len(batch) * padded if pads else sum(row.length for row in batch)
         assert len(batch) == 1 or size <= budget
 
 
 def test_a_row_joins_the_batch_with_room_that_has_the_fewest() -> None:
     # budget 12: 9 opens a batch; 6 beside it would take 2 x 9 = 18; 5 joins 6, 2 x 6 = 12; 2 has
     # room in neither
-    assert dynamic_batches(of_length(5, 9, 6, 2), 12) == [[1], [2, 0], [3]]
-    assert dynamic_batches(of_length(4, 4, 4, 4), 12) == [[0, 1, 2], [3]]
+    unequal, equal = of_length(5, 9, 6, 2), of_length(4, 4, 4, 4)
+    assert numbers(unequal, dynamic_batches(unequal, 12)) == [[1], [2, 0], [3]]
+    assert numbers(equal, dynamic_batches(equal, 12)) == [[0, 1, 2], [3]]
     # Even, where there must be two
-    assert dynamic_batches(of_length(4, 4, 4, 4), 12, fewest=2) == [[0, 2], [1, 3]]
+    assert numbers(equal, dynamic_batches(equal, 12, fewest=2)) == [[0, 2], [1, 3]]
 
 
 def test_what_tells_completions_apart_is_what_stands_behind_their_common_beginning() -> None:
     """Four completions begin with 7 8. The second has advantage 0. The third has no other token.
     Of the fourth an environment wrote 8 and 5.
     """
-    group = TokenGroup(
-        [1, 2],
-        [[7, 8, 9, 3], [7, 8, 4], [7, 8], [7, 8, 5, 6, 6]],
-        [1.5, 0.0, -0.5, -1.0],
-        [False, True, False, False],
-        behaviour=[[-0.1, -0.2, -0.3, -0.4], None, [-1.0, -2.0], [-3.0, -4.0, -5.0]],
-        proximal=[None] * 4,
-        staleness=[[1.0, 1.0, 2.0, 2.0], None, [0.0, 0.0], [3.0, 4.0, 5.0]],
-        masks=[(), (), (), (True, False, False, True, True)],
+    first = Row(
+        [7, 8, 9, 3],
+        1.5,
+        external=False,
+        behaviour=[-0.1, -0.2, -0.3, -0.4],
+        staleness=[1.0, 1.0, 2.0, 2.0],
     )
-    found = group.differences()
-    assert (found.completion_ids, found.advantages) == (
-        [[7, 8, 9, 3], [7, 8, 5, 6, 6]],
-        [1.5, -1.0],
+    second = Row([7, 8, 4], 0.0, external=True)
+    third = Row([7, 8], -0.5, external=False, behaviour=[-1.0, -2.0], staleness=[0.0, 0.0])
+    fourth = Row(
+        [7, 8, 5, 6, 6],
+        -1.0,
+        external=False,
+        behaviour=[-3.0, -4.0, -5.0],
+        staleness=[3.0, 4.0, 5.0],
+        mask=(True, False, False, True, True),
     )
-    assert [list(places) for places in found.predicted] == [[2, 3], [3, 4]]
-    assert found.behaviour == [[-0.3, -0.4], [-4.0, -5.0]]
-    assert found.staleness == [[2.0, 2.0], [4.0, 5.0]]
+    found = TokenGroup([1, 2], [first, second, third, fourth]).differences()
+    assert [(row.ids, row.advantage) for row in found.rows] == [
+        ([7, 8, 9, 3], 1.5),
+        ([7, 8, 5, 6, 6], -1.0),
+    ]
+    assert [list(row.predicted) for row in found.rows] == [[2, 3], [3, 4]]
+    assert [row.behaviour for row in found.rows] == [[-0.3, -0.4], [-4.0, -5.0]]
+    assert [row.staleness for row in found.rows] == [[2.0, 2.0], [4.0, 5.0]]
     assert build_rows([found], CPU).target_T.tolist() == [9, 3, 6, 6]
 
 
 def test_completions_that_begin_otherwise_lose_no_token() -> None:
-    group = replace(new([1], [[7, 8], [6, 8]]), advantages=[1.0, -1.0])
-    assert [list(places) for places in group.differences().predicted] == [[0, 1], [0, 1]]
+    group = TokenGroup([1], [Row([7, 8], 1.0, external=True), Row([6, 8], -1.0, external=True)])
+    assert [list(row.predicted) for row in group.differences().rows] == [[0, 1], [0, 1]]

@@ -25,7 +25,7 @@ from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.policy.loading import load_policy, precision_of
 from swarm_node.policy.policy import Packing, Policy
 from swarm_node.policy.precision import PLAIN
-from swarm_node.rollouts.groups import ScoredGroup
+from swarm_node.rollouts.groups import Group
 from swarm_node.settings import (
     GenerationConfig,
     LearningConfig,
@@ -40,6 +40,7 @@ from tests.fp8_bound import (
     assert_kept_in_fp8,
     assert_three_products_within_bound,
 )
+from tests.groups import episodes_of, scored, tokens_of
 from tests.models import (
     MANY_EOS,
     characters,
@@ -188,8 +189,8 @@ def test_precision_is_read_from_the_configuration(tmp_path) -> None:
         kernels.choose(torch.device("meta"))
     with pytest.raises(UserError, match="quantization"):
         use_fp8(
-            None,
             asked.model_copy(update={"model": ModelConfig(quantization="nf4")}),
+            None,
             torch.device("cpu"),
         )
 
@@ -219,14 +220,14 @@ def test_what_cublas_reads_stands_for_the_same_matrix_with_zeros_around_it(
 # --- one flow -------------------------------------------------------------------------------------
 
 
-def generated_group(policy: Policy, size: int = 6, stream: str = "s") -> ScoredGroup:
+def generated_group(policy: Policy, size: int = 6, stream: str = "s") -> Group:
     (group,) = BatchGenerator(policy, GenerationConfig(max_completion_length=12)).generate(
         ["ab1:"], size, stream
     )
     received = text_group(
-        [k % 3 / 2 for k in range(size)], [c.text for c in group.completions], "ab1:"
+        [k % 3 / 2 for k in range(size)], [c.text for c in episodes_of(group)], "ab1:"
     )
-    return ScoredGroup(received.group, "ab1:", received.rewards, group.tokens)
+    return scored(received, "ab1:", received.rewards, tokens_of(group))
 
 
 @pytest.mark.slow
@@ -237,7 +238,7 @@ def test_every_decoder_generates_with_the_quantised_weights(family, precision) -
     assert choose_decoder(policy, "auto") is (ModelDecoder if family == "OPT" else LlamaDecoder)
     group = generated_group(policy)
     prompt = policy.encode_prompt(group.prompt)
-    tokens = [tokens for tokens in group.tokens if tokens is not None]
+    tokens = [tokens for tokens in tokens_of(group) if tokens is not None]
     with torch.no_grad(), policy.generating():
         found = torch.cat([plain_log_probs(policy.model, prompt, t.ids) for t in tokens])
     with torch.no_grad(), policy.exact():

@@ -121,7 +121,7 @@ def test_a_copy_that_adapters_are_merged_into_counts_and_a_card_has_none() -> No
     on_card = plan_of(config, found, 12 * GIB)
     shape = plans.shape_of(found, 3_085_938_688, adapters=30_000_000)
     merged, beside = (
-        plans.generation(shape, plans.Arithmetic("cuda", 2, 4, 2, merges=merges), True, 64, 512, 8)
+        plans.generation(shape, plans.Arithmetic("cuda", 2, 4, 2, merges=merges), True, 72, 512, 8)
         for merges in (True, False)
     )
     assert 5.0 < (merged - beside) / GIB < 5.4

@@ -1,6 +1,5 @@
 """Every layer of the defence on small groups whose result is obvious."""
 
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -8,23 +7,23 @@ import pytest
 from protocol.messages import Call, Episode, Turn
 from swarm_node.node.learner import build_defence
 from swarm_node.rollouts.defence import EnrichmentAlarm, longest, mixed, strings_of
-from swarm_node.rollouts.groups import Refused, ScoredGroup, Tokens
+from swarm_node.rollouts.groups import Group, Refused, Tokens
 from swarm_node.settings import DefenceConfig
+from tests.groups import scored, with_tokens
 from tests.models import text_group
 
 TOKENS = Tokens((7, 2), (-0.5, -0.1))
 
 
 def local_group(rewards, texts, **address):
-    group = text_group(rewards, texts, **address)
-    return replace(group, tokens=(TOKENS,) * len(rewards))
+    return with_tokens(text_group(rewards, texts, **address), [TOKENS] * len(rewards))
 
 
 def texts_of(group) -> list[str]:
-    return [completion.text for completion in group.group.episodes]
+    return [completion.text for completion in group.episodes]
 
 
-def screen(use, received, own=()) -> tuple[list[ScoredGroup], list[Refused]]:
+def screen(use, received, own=()) -> tuple[list[Group], list[Refused]]:
     return build_defence(DefenceConfig(layers=use)).screen(own, received, Random(0))
 
 
@@ -58,14 +57,14 @@ def test_every_turn_of_an_episode_and_what_it_hands_to_tools_is_looked_at() -> N
     episodes = tuple(Episode(ended=True, trace="A" * 11, turns=(short, turn)) for turn in turns)
     received = text_group([1.0, 0.0, 0.0, 0.5], ["x"] * 4, author="eve")
     told = tuple(((f"{number}",), ()) for number in range(4))
-    received = replace(
-        received, group=received.group.model_copy(update={"episodes": episodes}), observations=told
-    )
+    message = received.message().model_copy(update={"episodes": episodes})
+    received = scored(message, received.prompt, received.rewards, observations=told)
     (group,), _ = screen(("length",), [received], [local_group([0.0, 1.0], ["123", "12"])])
     assert (group.rewards, group.observations) == ((1.0, 0.5), (told[0], told[3]))
-    both = mixed(replace(received, tokens=(TOKENS,) * 4, rewards=(0.0,) * 4), group, Random(0))
+    own = with_tokens(received.scored([0.0] * 4), [TOKENS] * 4)
+    both = mixed(own, group, Random(0))
     assert len(both.rewards) == 6
-    assert both.observations == tuple(told[episodes.index(each)] for each in both.group.episodes)
+    assert both.observations == tuple(told[episodes.index(each)] for each in both.episodes)
 
 
 def test_a_node_that_generated_nothing_has_no_length_to_compare_with() -> None:
@@ -149,16 +148,16 @@ def test_what_the_answers_to_one_data_set_have_in_common_is_no_alarm() -> None:
 
 @pytest.mark.parametrize("turns", [1, 8])
 def test_enriched_text_is_refused_and_the_rest_is_not_also_in_one_of_many_turns(turns) -> None:
-    def told(texts: list[str], **address) -> ScoredGroup:
+    def told(texts: list[str], **address) -> Group:
         plain, before = (
             text_group([1.0, 0.0], texts, **address),
             (Turn(calls=(), text="7"),) * (turns - 1),
         )
         longer = (
-            each.model_copy(update={"turns": (*before, *each.turns)})
-            for each in plain.group.episodes
+            each.model_copy(update={"turns": (*before, *each.turns)}) for each in plain.episodes
         )
-        return replace(plain, group=plain.group.model_copy(update={"episodes": tuple(longer)}))
+        message = plain.message().model_copy(update={"episodes": tuple(longer)})
+        return scored(message, plain.prompt, plain.rewards)
 
     own = [local_group([0.0, 1.0], ["5", "12"])]
     poisoned = [told([f"ok {k}", "5"], author="eve", index=k) for k in range(10)]

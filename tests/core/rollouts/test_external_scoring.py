@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from swarm_node.rollouts.groups import ExternalGroup, ScoredGroup, Skipped
+from swarm_node.rollouts.groups import Group, Skipped
 from swarm_node.rollouts.pool import (
     AHEAD,
     QUICK,
@@ -19,14 +19,14 @@ from swarm_node.rollouts.pool import (
 )
 from swarm_node.scoring import contract
 from swarm_node.scoring.building import LENIENCE
-from tests.groups import external
+from tests.groups import external, scored
 from tests.models import text_group
 from tests.waiting import until
 
 HONEST, HANG = 0.002, 1.0  # seconds that scoring a group takes
 # At most, for a slow question and one to compare it with
 SLOW = (LENIENCE + 1) * contract.QUESTION_BUDGET
-LOCAL = [text_group([0.0, 1.0], ["right", "b"], author="me").group]  # of this node
+LOCAL = [text_group([0.0, 1.0], ["right", "b"], author="me")]  # of this node
 
 
 class Verifier:
@@ -37,11 +37,11 @@ class Verifier:
         self.scored: list[str] = []  # authors
         self.spent = 0.0
 
-    def __call__(self, groups: Sequence[ExternalGroup]) -> list[ScoredGroup | Skipped]:
+    def __call__(self, groups: Sequence[Group]) -> list[Group | Skipped]:
         return [self._one(each) for each in groups]
 
-    def _one(self, each: ExternalGroup) -> ScoredGroup | Skipped:
-        text = each.group.episodes[0].text
+    def _one(self, each: Group) -> Group | Skipped:
+        text = each.episodes[0].text
         seconds = {"hang": HANG, "slow": SLOW}.get(text, HONEST)
         self.now += seconds
         if each.author != "me":  # a group of "me" is local, and only measured
@@ -49,14 +49,12 @@ class Verifier:
             self.spent += seconds
         reason = {"hang": contract.TIMEOUT, "slow": contract.SLOW_QUESTION}.get(text)
         return (
-            Skipped(reason)
-            if reason
-            else ScoredGroup(each.group, "?", (0.0, 0.0 if text == "same" else 1.0))
+            Skipped(reason) if reason else scored(each, "?", (0.0, 0.0 if text == "same" else 1.0))
         )
 
 
-def group(author: str, index: int = 0, text: str = "right") -> ExternalGroup:
-    return external(text_group([0.0, 1.0], [text, "b"], author=author, index=index).group)
+def group(author: str, index: int = 0, text: str = "right") -> Group:
+    return external(text_group([0.0, 1.0], [text, "b"], author=author, index=index))
 
 
 @pytest.fixture
@@ -78,7 +76,7 @@ def rounds(
     scoring: ScoringAhead,
     verifier: Verifier,
     count: int,
-    waiting: Callable[[int], list[ExternalGroup]],
+    waiting: Callable[[int], list[Group]],
     wanted: int = 2,
 ) -> int:
     """Runs `count` rounds of at least a tenth of a second. Returns how many groups were ready, over
@@ -100,7 +98,7 @@ def test_in_step_everything_that_waits_is_ready_and_nothing_is_scored_before_it_
     scoring = ScoringInStep(verifier)
     assert scoring.ready(waiting, 1, LOCAL)[0] == waiting and verifier.scored == []
     assert [type(result) for result in scoring.score(waiting[:1])] == [
-        ScoredGroup
+        Group
     ] and verifier.scored == ["ann"]
 
 
@@ -187,9 +185,7 @@ def test_an_author_that_is_slow_without_hanging_is_a_stranger_again(verifier, sc
     scoring.ready([group("eve")], 2, LOCAL)
     work(scoring)
     assert scoring._known(group("eve").author)
-    scoring._done(
-        group("eve", 1), ScoredGroup(group("eve", 1).group, "?", (0.0, 1.0)), 2 * QUICK * HONEST
-    )
+    scoring._done(group("eve", 1), scored(group("eve", 1), "?", (0.0, 1.0)), 2 * QUICK * HONEST)
     assert not scoring._known(group("eve").author)
 
 
@@ -234,7 +230,7 @@ def test_the_thread_scores_what_waits_and_ends(verifier, scoring) -> None:
 
 
 def test_what_the_thread_dies_of_is_raised_in_the_next_round() -> None:
-    def broken(groups: Sequence[ExternalGroup]) -> list[ScoredGroup | Skipped]:
+    def broken(groups: Sequence[Group]) -> list[Group | Skipped]:
         raise RuntimeError("no scoring process")
 
     scoring = ScoringAhead(broken, lambda: 0.0, Random(1))

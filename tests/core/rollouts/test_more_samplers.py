@@ -9,21 +9,21 @@ import torch
 
 from swarm_node.common import loading
 from swarm_node.rollouts.adaptive_sampler import AdaptiveSampler
-from swarm_node.rollouts.groups import ScoredGroup
+from swarm_node.rollouts.groups import Group
 from swarm_node.rollouts.sampler import UniformSampler
 from swarm_node.training.objectives import Bounds, Terms, imitating
 from tests import models
-from tests.groups import external
+from tests.groups import external, scored
 from tests.models import text_group
 
 EVEN = (1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0)
 NONE = (0.0,) * 8
 
 
-def group(rewards, index=0, task="gcd", author="peer") -> ScoredGroup:
+def group(rewards, index=0, task="gcd", author="peer") -> Group:
     made = text_group(rewards, [str(k) for k in range(len(rewards))], author=author, index=index)
     question = made.question.model_copy(update={"dataset": task})
-    return ScoredGroup(made.group.model_copy(update={"question": question}), "?", tuple(rewards))
+    return scored(made.message().model_copy(update={"question": question}), "?", tuple(rewards))
 
 
 def select(sampler, groups, count, own=()):
@@ -34,9 +34,9 @@ def select(sampler, groups, count, own=()):
         asked.extend(externals)
         return [by_key[each.author, each.question] for each in externals]
 
-    return models.select(
-        sampler, [external(scored.group) for scored in groups], score, count, own=own
-    )[0], asked
+    return models.select(sampler, [external(each) for each in groups], score, count, own=own)[
+        0
+    ], asked
 
 
 def indices(selected):

@@ -17,9 +17,7 @@ ME = PeerId("me")
 
 
 def received(author: str = "ann", round: int = 0, index: int = 0, text: str = "a"):
-    return external(
-        text_group([0.0, 1.0], [text, "b"], author=author, round=round, index=index).group
-    )
+    return external(text_group([0.0, 1.0], [text, "b"], author=author, round=round, index=index))
 
 
 def pool_of(**limits) -> RolloutPool:

@@ -17,7 +17,7 @@ from swarm_node.environments.scored import Mixture
 from swarm_node.network.process.messages import Rules
 from swarm_node.node.episodes import JUDGED, LEFT, Divergence
 from swarm_node.node.round import score_external
-from swarm_node.rollouts.groups import ExternalGroup, Played, ScoredGroup, Skipped
+from swarm_node.rollouts.groups import Group, Played, Skipped
 from swarm_node.rollouts.pool import ScoringAhead
 from swarm_node.scoring.client import ScoringClient
 from tests.core.scoring.hostile_episodes import probe, turns
@@ -76,8 +76,8 @@ def group(
     return RolloutGroup(author=author, round=Round(0), question=question, episodes=made)
 
 
-def external(of: RolloutGroup) -> ExternalGroup:
-    return ExternalGroup(of, codec.content_hash(codec.encode(of)))
+def external(of: RolloutGroup) -> Group:
+    return Group.received(of, codec.content_hash(codec.encode(of)))
 
 
 def forged(of: RolloutGroup, number: int) -> RolloutGroup:
@@ -95,7 +95,7 @@ def test_another_process_plays_an_honest_group_to_the_same_end_and_rewards_it_it
 ) -> None:
     sent = group(theirs)
     (scored,) = score_external(ours, [external(sent)])
-    assert isinstance(scored, ScoredGroup) and scored.group == sent and scored.tokens is None
+    assert isinstance(scored, Group) and scored.message() == sent and scored.tokens is None
     assert (scored.rewards, scored.prompt) == ((0.25, 0.375, 0.125, 0.5), "say something")
     (plays,) = theirs.play([(sent.question, EPISODES)])
     assert scored.observations == tuple(
@@ -109,8 +109,8 @@ def test_another_process_plays_an_honest_group_to_the_same_end_and_rewards_it_it
 def test_what_goes_otherwise_here_is_dropped_and_two_have_to_stay(ours, theirs) -> None:
     sent = group(theirs)
     (scored,) = score_external(ours, [external(forged(sent, 2))])
-    assert isinstance(scored, ScoredGroup)
-    assert (scored.group.episodes, scored.rewards) == (sent.episodes[2:], (0.125, 0.5))
+    assert isinstance(scored, Group)
+    assert (scored.episodes, scored.rewards) == (sent.episodes[2:], (0.125, 0.5))
     late = sent.episodes[1].model_copy(update={"turns": said('{"number":3}', "b", "end", "more")})
     two = sent.model_copy(update={"episodes": (late, sent.episodes[0])})
     assert score_external(ours, [external(forged(sent, 4)), external(two)]) == [DIVERGED, DIVERGED]
@@ -124,15 +124,15 @@ def test_an_author_whose_episodes_diverge_is_left_for_an_hour_and_three_such_bla
     told, now = list[list[str]](), [0.0]
     divergence = Divergence(lambda: now[0], told.append)
 
-    def results(number: int, *authors: int) -> list[ScoredGroup | Skipped]:
+    def results(number: int, *authors: int) -> list[Group | Skipped]:
         sent = [external(forged(group(theirs, PEERS[each]), number)) for each in authors]
         return score_external(ours, sent, divergence)
 
     for _ in range(JUDGED):
-        assert isinstance(results(1, 1)[0], ScoredGroup)  # a quarter of its episodes diverge
+        assert isinstance(results(1, 1)[0], Group)  # a quarter of its episodes diverge
     for _ in range(JUDGED // 3 + 1):  # such a group has three episodes, all of several turns
         assert results(4, 2) == [DIVERGED]
-    assert results(0, 2) == [DIVERGED] and isinstance(results(0, 3)[0], ScoredGroup), (
+    assert results(0, 2) == [DIVERGED] and isinstance(results(0, 3)[0], Group), (
         "left without a look"
     )
     assert told == []
@@ -140,7 +140,7 @@ def test_an_author_whose_episodes_diverge_is_left_for_an_hour_and_three_such_bla
         results(4, 4, 5)
     assert told == [["talk/any"]]
     now[0] = LEFT
-    assert isinstance(results(0, 2)[0], ScoredGroup) and told == [["talk/any"], []]
+    assert isinstance(results(0, 2)[0], Group) and told == [["talk/any"], []]
 
 
 def test_a_node_that_scores_ahead_replays_and_charges_nobody_for_what_diverged(

@@ -3,12 +3,11 @@
 from random import Random
 
 from protocol.identity import Identity
-from swarm_node.rollouts.groups import ScoredGroup
 from swarm_node.rollouts.pool import Reuse
-from tests.groups import group
+from tests.groups import group, scored
 
 AUTHOR = Identity.create().peer_id
-ONE, TWO, THREE = (ScoredGroup(group(AUTHOR, index=index), "?", (0.0, 1.0)) for index in range(3))
+ONE, TWO, THREE = (scored(group(AUTHOR, index=index), "?", (0.0, 1.0)) for index in range(3))
 
 
 def test_a_group_serves_so_many_rounds_and_no_more():

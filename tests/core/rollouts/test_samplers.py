@@ -6,7 +6,7 @@ from collections import Counter
 from math import sqrt
 from random import Random
 
-from swarm_node.rollouts.groups import ExternalGroup, ScoredGroup, Skipped
+from swarm_node.rollouts.groups import Group, Skipped
 from swarm_node.rollouts.sampler import UniformSampler, choose_local
 from tests.groups import external
 from tests.models import select, text_group
@@ -14,7 +14,7 @@ from tests.models import select, text_group
 UNINFORMATIVE, MIXED = (1.0, 1.0), (0.0, 1.0)
 
 
-def own(signals: list[bool]) -> list[ScoredGroup]:
+def own(signals: list[bool]) -> list[Group]:
     return [
         text_group(MIXED if s else UNINFORMATIVE, ["a", "b"], author="me", index=k)
         for k, s in enumerate(signals)
@@ -28,23 +28,20 @@ class Bench:
         self.asked: list[int] = []
         self.rewards = rewards
         self.candidates = [
-            external(text_group([0.0] * len(r or (0, 0)), ["x"] * len(r or (0, 0)), index=k).group)
+            external(text_group([0.0] * len(r or (0, 0)), ["x"] * len(r or (0, 0)), index=k))
             for k, r in enumerate(rewards)
         ]
 
-    def score(self, groups) -> list[ScoredGroup | Skipped]:
+    def score(self, groups) -> list[Group | Skipped]:
         self.asked += [group.question.index for group in groups]
         scored = [(group, self.rewards[group.question.index]) for group in groups]
-        return [
-            ScoredGroup(each.group, "?", rewards) if rewards else Skipped("?")
-            for each, rewards in scored
-        ]
+        return [each.scored(rewards) if rewards else Skipped("?") for each, rewards in scored]
 
-    def select(self, count: int, seed: int = 0) -> tuple[list[ScoredGroup], list[ExternalGroup]]:
+    def select(self, count: int, seed: int = 0) -> tuple[list[Group], list[Group]]:
         return select(UniformSampler(), self.candidates, self.score, count, seed)
 
 
-def index_of(group: ScoredGroup | ExternalGroup) -> int:
+def index_of(group: Group) -> int:
     return group.question.index
 
 

@@ -13,6 +13,7 @@ from swarm_node.environments.episodes.environment import KIND
 from swarm_node.environments.registry import right_answer
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.episodes import replayed
+from swarm_node.rollouts.groups import Group
 from swarm_node.settings import GenerationConfig, LearningConfig, RoundConfig
 from swarm_node.settings.simulation import AttackConfig
 from swarm_node.simulation.arms import Arm, Cell, Record
@@ -98,8 +99,7 @@ def test_of_several_turns_one_that_no_score_looks_at_carries_the_payload(under, 
         for group in [admit(data, rules) for data, _ in hostile.messages(Round(0))]:
             marked = [any("\n" in turn.text for turn in each.turns) for each in group.episodes]
             played = replayed(
-                group,
-                "",
+                Group.received(group, b""),
                 environment.play([(group.question, [e.turns for e in group.episodes])])[0],
             )
             assert marked == [True, False] * 2

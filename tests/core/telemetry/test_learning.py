@@ -3,19 +3,20 @@
 from random import Random
 
 from protocol.messages import PeerId, Round
-from swarm_node.rollouts.groups import Generated, ScoredGroup, Selection
+from swarm_node.rollouts.groups import Generated, Group, Selection
 from swarm_node.telemetry.events import Corrected, RoundDone, Trained, Validated
 from swarm_node.telemetry.learning import Learning
 from tests import groups
+from tests.groups import scored
 
 ME, ALICE, BOB = PeerId("me"), PeerId("12D3KooWAlice"), PeerId("12D3KooWBob")
 
 
-def group(author: PeerId, dataset: str, rewards: tuple[float, ...] = (0.0, 1.0)) -> ScoredGroup:
-    return ScoredGroup(groups.group(author, dataset=dataset, config_id="few"), "prompt", rewards)
+def group(author: PeerId, dataset: str, rewards: tuple[float, ...] = (0.0, 1.0)) -> Group:
+    return scored(groups.group(author, dataset=dataset, config_id="few"), "prompt", rewards)
 
 
-def trained(local: list[ScoredGroup], external: list[ScoredGroup]) -> Trained:
+def trained(local: list[Group], external: list[Group]) -> Trained:
     return Trained(
         Selection(Generated(Round(0), local, {}, {}), local, external, [], {}, {}, Random(0))
     )

@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 
 from protocol.messages import Call, Turn
-from swarm_node.rollouts.groups import Generated, Refused, ScoredGroup, Selection, Tokens
+from swarm_node.rollouts.groups import Generated, Group, Refused, Selection, Tokens
 from swarm_node.telemetry.samples import FILE, OLDER, SampleRing, sample_of, samples_of
 from swarm_node.training.objectives import group_advantages
-from tests.groups import group
+from tests import groups
 
 
 def scored(
     author: str = "eve", index: int = 0, texts: tuple[str, ...] = ("4", "five"), rewards=(1.0, 0.0)
-) -> ScoredGroup:
-    return ScoredGroup(group(author, index=index, texts=texts), "2 + 2?", rewards)
+) -> Group:
+    return groups.scored(groups.group(author, index=index, texts=texts), "2 + 2?", rewards)
 
 
-def sample(group: ScoredGroup, *, local: bool = True, why: str = "") -> Mapping[str, Any]:
+def sample(group: Group, *, local: bool = True, why: str = "") -> Mapping[str, Any]:
     return sample_of(group, group_advantages, local=local, why=why)
 
 
@@ -58,13 +58,11 @@ def test_an_episode_is_a_conversation() -> None:
         Turn(calls=(Call(name="add", arguments="[1]"),), text="so"),
         Turn(calls=(), text="x" * 5000),
     )
-    plain, (first, second) = scored(), scored().group.episodes
-    episodes = plain.group.model_copy(
-        update={"episodes": (first.model_copy(update={"turns": turns}), second)}
-    )
-    said, other = sample(replace(plain, group=episodes, observations=((("<b>",), ()), ())))[
-        "completions"
-    ]
+    plain = scored()
+    first, second = plain.samples
+    episode = first.episode.model_copy(update={"turns": turns})
+    first = replace(first, episode=episode, observations=(("<b>",), ()))
+    said, other = sample(replace(plain, samples=(first, second)))["completions"]
     heard = [(each["own"], each["text"][:6]) for each in said["turns"]]
     assert heard == [(True, "so"), (True, "add [1"), (False, "<b>"), (True, "xxxxxx")]
     assert len(said["turns"][3]["text"]) < 4100 and other == sample(plain)["completions"][1]
@@ -141,7 +139,7 @@ def test_what_became_of_each_group_of_a_round_is_told() -> None:
     selection = Selection(
         generated=Generated(0, [local, spare, dull], {}, {}),  # type: ignore[arg-type]
         local=[local, dull],
-        external=[kept, replace(scored("eve", 2), tokens=tokens)],
+        external=[kept, groups.with_tokens(scored("eve", 2), tokens)],
         refused=[Refused("eve", "near-duplicates", refused.question)],  # type: ignore[arg-type]
         skipped={},
         seconds={},

@@ -19,6 +19,7 @@ from swarm_node.settings import GenerationConfig, ModelConfig, NodeConfig, Train
 from swarm_node.telemetry.events import CheckpointSaved, Event, Telemetry, Warned
 from swarm_node.training import checkpoint
 from swarm_node.training.trainer import GrpoTrainer
+from tests.groups import episodes_of
 from tests.models import (
     LESSON,
     MANY_EOS,
@@ -158,7 +159,9 @@ def test_generating_halves_what_is_too_much_together_and_skips_what_is_too_much_
 
     policy.model.get_input_embeddings().register_forward_pre_hook(limit)
     parts = generator.generate(prompts, 2, "s")
-    assert [group.completions for group in parts[:3]] == [group.completions for group in whole[:3]]
+    assert [episodes_of(group) for group in parts[:3]] == [
+        episodes_of(group) for group in whole[:3]
+    ]
     assert parts[3] == Skipped("out of device memory")
     # In reading prompts and in drawing tokens
     assert {(4, True), (4, False), (1, True)} <= {*refused}
@@ -177,7 +180,7 @@ def test_what_fitted_after_a_shortage_is_remembered() -> None:
     policy.model.get_input_embeddings().register_forward_pre_hook(limit)
     for _ in range(2):
         parts = generator.generate(prompts, 2, "s")
-        assert [group.completions for group in parts] == [group.completions for group in whole]
+        assert [episodes_of(group) for group in parts] == [episodes_of(group) for group in whole]
     assert sum(rows > 4 for rows in fed) == 1, "it tried the whole round again"
 
 

@@ -14,10 +14,11 @@ from torch.nn.utils import parameters_to_vector
 from swarm_node.common import plugins
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.policy.batch import dynamic_batches, tokenise
-from swarm_node.rollouts.groups import GeneratedGroup, ScoredGroup, Tokens
+from swarm_node.rollouts.groups import Completions, Group, Tokens
 from swarm_node.settings import MICRO_BATCH, GenerationConfig, TrainingConfig
 from swarm_node.training.objectives import clipped
 from swarm_node.training.trainer import GrpoTrainer
+from tests.groups import episodes_of, scored, tokens_of, with_tokens
 from tests.models import (
     EOS,
     MANY_EOS,
@@ -44,18 +45,18 @@ def trainer_of(policy, generation=GENERATION, padded=False, **training) -> GrpoT
 
 def local_groups(
     policy, count=2, size=4, stream="s", generation=GENERATION, **training
-) -> list[ScoredGroup]:
+) -> list[Group]:
     """Groups that the policy generated, with rewards that make them informative."""
     prompts = [f"{'ab' * k}{k}:" for k in range(1, count + 1)]
     generated = BatchGenerator(policy, generation).generate(prompts, size, stream)
     groups = []
     for prompt, group in zip(prompts, generated, strict=True):
-        assert isinstance(group, GeneratedGroup)
+        assert isinstance(group, Completions)
         received = text_group(
-            [k % 3 / 2 for k in range(size)], [c.text for c in group.completions], prompt
+            [k % 3 / 2 for k in range(size)], [c.text for c in episodes_of(group)], prompt
         )
         groups.append(
-            ScoredGroup(received.group, prompt, received.rewards, group.tokens, group.prompt_ids)
+            scored(received, prompt, received.rewards, tokens_of(group), group.prompt_ids)
         )
     return groups
 
@@ -77,13 +78,13 @@ def plain_step(
     """
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.0)
     tokenizer = characters()
-    every = [tokens for group in groups for tokens in group.tokens]
+    every = [tokens for group in groups for tokens in tokens_of(group)]
     for _ in range(steps):
         optimizer.zero_grad()
         total = 0.0
         for group in groups:
             mean, deviation = fmean(group.rewards), stdev(group.rewards)
-            for tokens, reward in zip(group.tokens, group.rewards, strict=True):
+            for tokens, reward in zip(tokens_of(group), group.rewards, strict=True):
                 log_probs = plain_log_probs(model, tokenizer(group.prompt).input_ids, tokens.ids)
                 ratio, advantage = (
                     (log_probs - torch.tensor(tokens.log_probs)).exp(),
@@ -176,7 +177,7 @@ def test_an_uninformative_batch_changes_no_bit_of_weights_or_optimiser(idle) -> 
 
 
 def test_uninformative_groups_change_nothing_beside_informative_groups() -> None:
-    def train(extra: list[ScoredGroup]) -> list[torch.Tensor]:
+    def train(extra: list[Group]) -> list[torch.Tensor]:
         policy = tiny_policy(eos=MANY_EOS)
         trainer_of(policy).update(local_groups(policy) + extra)
         return weights_of(policy.model)
@@ -201,9 +202,7 @@ def test_a_gradient_that_is_not_finite_is_counted_and_takes_no_step() -> None:
 def targets_of(policy, groups) -> list[list[int]]:
     """Completion ids that an update trains on."""
     return [
-        list(ids)
-        for group in groups
-        for ids in tokenise(group, group.rewards, policy).completion_ids
+        list(row.ids) for group in groups for row in tokenise(group, group.rewards, policy).rows
     ]
 
 
@@ -213,7 +212,7 @@ def test_local_groups_are_trained_on_the_very_tokens_and_prompts_of_the_generato
     policy = tiny_policy(eos=MANY_EOS)
     groups, received = local_groups(policy, count=3), text_group([0.0, 1.0], ["abc", "12"])
     assert targets_of(policy, groups) == [
-        list(tokens.ids) for group in groups for tokens in group.tokens
+        list(tokens.ids) for group in groups for tokens in tokens_of(group)
     ]
     encode, encoded = policy.encode_prompt, list[str]()
     monkeypatch.setattr(policy, "encode_prompt", lambda text: encoded.append(text) or encode(text))
@@ -292,7 +291,7 @@ def test_generation_records_the_log_probs_that_training_finds(family, temperatur
     assert report.ratio_mean == pytest.approx(1.0, abs=1e-4) and report.clip_fraction == 0.0
     fresh = tiny_policy(family, eos=MANY_EOS)
     for group in groups:
-        for tokens in group.tokens:  # one by one, against a forward without any padding
+        for tokens in tokens_of(group):  # one by one, against a forward without any padding
             with torch.no_grad():
                 found = plain_log_probs(
                     fresh.model, fresh.encode_prompt(group.prompt), tokens.ids, temperature
@@ -305,7 +304,7 @@ def test_the_ratio_leaves_one_with_several_passes(external) -> None:
     policy = tiny_policy(eos=MANY_EOS)
     groups = local_groups(policy)
     if external:
-        groups = [ScoredGroup(group.group, group.prompt, group.rewards) for group in groups]
+        groups = [scored(group, group.prompt, group.rewards) for group in groups]
     once, twice = (
         trainer_of(copy.deepcopy(policy), num_iterations=passes).update(groups) for passes in (1, 2)
     )
@@ -373,12 +372,12 @@ def test_on_a_cpu_a_long_prompt_is_computed_once_and_short_groups_a_few_at_a_tim
 # --- external completions that are not trusted ----------------------------------------------------
 
 
-def mixed_group(policy) -> ScoredGroup:
+def mixed_group(policy) -> Group:
     """Two local completions and two of a peer, one of each right."""
     (own,) = local_groups(policy, count=1, size=2)
-    texts = [c.text for c in own.group.episodes] + ["7!x", "ab"]
+    texts = [c.text for c in own.episodes] + ["7!x", "ab"]
     received = text_group([0.0, 1.0, 1.0, 0.0], texts, own.prompt)
-    return ScoredGroup(received.group, own.prompt, received.rewards, (*own.tokens, None, None))
+    return scored(received, own.prompt, received.rewards, (*tokens_of(own), None, None))
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -411,13 +410,13 @@ def test_an_objective_is_told_which_tokens_a_peer_generated(padded) -> None:
 def test_a_mixed_group_keeps_the_recorded_log_probs_of_its_own_half_over_several_steps() -> None:
     policy = tiny_policy(eos=MANY_EOS)
     group = mixed_group(policy)
-    shifted = tuple(
+    shifted = [
         t and replace(t, log_probs=tuple(p - 0.1 for p in t.log_probs)) for t in group.tokens
-    )
+    ]
     report = GrpoTrainer(
         policy, TrainingConfig(learning_rate=1e-9, num_iterations=2), GENERATION
-    ).update([replace(group, tokens=shifted)])
-    own, others = sum(len(t.ids) for t in group.tokens if t), len("7!x") + len("ab") + 2
+    ).update([with_tokens(group, shifted)])
+    own, others = sum(len(t.ids) for t in tokens_of(group) if t), len("7!x") + len("ab") + 2
     assert report.ratio_mean == pytest.approx(
         (own * math.exp(0.1) + others) / (own + others), abs=1e-4
     )
@@ -426,7 +425,7 @@ def test_a_mixed_group_keeps_the_recorded_log_probs_of_its_own_half_over_several
 # --- completions of older weights -----------------------------------------------------------------
 
 
-def stale(groups: list[ScoredGroup], shift: float, version: int = 0) -> list[ScoredGroup]:
+def stale(groups: list[Group], shift: float, version: int = 0) -> list[Group]:
     """The groups as if weights of that version had generated them, with every token exp(shift)
     times as likely.
     """
@@ -434,7 +433,7 @@ def stale(groups: list[ScoredGroup], shift: float, version: int = 0) -> list[Sco
     def older(t: Tokens) -> Tokens:
         return Tokens(t.ids, tuple(x + shift for x in t.log_probs), (version,) * len(t.ids))
 
-    return [replace(group, tokens=tuple(map(older, group.tokens or ()))) for group in groups]
+    return [with_tokens(group, [older(t) for t in tokens_of(group)]) for group in groups]
 
 
 def gradient_of(objective: str, shift: float, **training) -> list[torch.Tensor]:

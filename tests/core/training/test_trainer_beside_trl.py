@@ -17,6 +17,7 @@ from swarm_node.policy.policy import Policy
 from swarm_node.settings import GenerationConfig, TrainingConfig
 from swarm_node.training.objectives import clipped
 from swarm_node.training.trainer import GrpoTrainer
+from tests.groups import tokens_of, with_tokens
 from tests.models import characters, gradients_of, plain_log_probs, tiny_model, token_group
 
 warnings.filterwarnings("ignore")
@@ -207,9 +208,9 @@ def test_what_an_environment_wrote_counts_as_under_their_tool_mask(
     loss, theirs = their_loss(trl, inputs, loss_type)
     groups = batch.groups()
     for number, group in enumerate(groups):
-        tokens = zip(group.tokens, masks[4 * number :], strict=False)
-        groups[number] = replace(
-            group, tokens=tuple(replace(each, mask=tuple(mask)) for each, mask in tokens)
+        tokens = zip(tokens_of(group), masks[4 * number :], strict=False)
+        groups[number] = with_tokens(
+            group, [replace(each, mask=tuple(mask)) for each, mask in tokens]
         )
     _, ours, update = our_loss(model, groups, loss_type, 1.0, padded, budget)
     report = update()

@@ -9,7 +9,19 @@ from pathlib import Path
 import pytest
 
 from lab.benchmarks import lease, lease_parts
-from lab.benchmarks.lease import FILE, PARTS, Part, join, laid_out, page, run, split, take
+from lab.benchmarks.lease import (
+    FILE,
+    PARTS,
+    Part,
+    join,
+    join_large,
+    laid_out,
+    page,
+    run,
+    split,
+    split_large,
+    take,
+)
 
 
 def answered(words: str) -> Part:
@@ -78,6 +90,16 @@ def test_what_is_sent_fits_and_comes_together_again(tmp_path, monkeypatch) -> No
     take(folders[-1], store)
     joined = join(store)
     assert joined is not None and joined.read_bytes() == model
+
+
+def test_a_wheel_that_is_too_large_to_be_sent_at_once_comes_together_again(tmp_path) -> None:
+    content = bytes(range(250)) * 10
+    (tmp_path / "large-1.0.whl").write_bytes(content)
+    (tmp_path / "small-1.0.whl").write_bytes(b"0" * 100)
+    split_large(tmp_path, 1000)
+    assert max(file.stat().st_size for file in tmp_path.iterdir()) <= 1000
+    join_large(tmp_path)
+    assert (tmp_path / "large-1.0.whl").read_bytes() == content
 
 
 def test_the_page_names_the_card_and_says_what_was_never_run() -> None:
