@@ -326,7 +326,7 @@ def _write_out(name: str, known: OfPackage, made: Path, tell: Tell) -> None:
     weights = known.weights()
     if weights is None:
         raise UserError(
-            f"model {name!r} cannot be had: the package {known.package} {known.version} is not "
+            f"model {name!r} cannot be used: the package {known.package} {known.version} is not "
             "installed; docs/how-to/offline.md says how, or give a starter, such as rare"
         )
     with weights.open("rb") as content:

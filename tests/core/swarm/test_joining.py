@@ -228,8 +228,8 @@ def test_no_node_of_a_code_passes_on_what_does_not_hold(tmp_path: Path) -> None:
     here = ("--network.host", "127.0.0.1", "--manifest", code)
     assert len(code) < 250 and "manifest 2 of friends" in Tried(tmp_path / "new", *here).lines[0]
     others = having(tmp_path / "others", chain(1, name="others"))
-    told = Tried(others, *here).lines[0]
-    assert "of another network" in told and told.endswith("continues with manifest 1")
+    line = Tried(others, *here).lines[0]
+    assert "of another network" in line and line.endswith("continues with manifest 1")
     for kind, hostile in HOSTILE.items():
         served[:] = hostile()
         # The code names a newer card
