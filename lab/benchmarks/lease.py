@@ -41,6 +41,7 @@ import torch
 from lab.benchmarks import command
 from swarm_node.policy import named
 
+SINCE = "This script waits for one since commit 243f6d9a, 2026-11-28."
 SECONDS = 560.0  # for all parts
 TRIAL = 3600.0  # seconds that a part may take in a trial, on a CPU that may be busy
 LITTLE = 15.0  # seconds under which no part begins
@@ -319,13 +320,13 @@ def page(results: Sequence[Mapping[str, Any]]) -> str:
         for name in PARTS
         if on_card and name in latest and latest[name]["status"] == "done"
     ]
-    versions = f"torch {about.get('torch', '')} for CUDA {about.get('cuda', '')}" if on_card else ""
+    versions = f"torch {about.get('torch', '')} for CUDA {about.get('cuda', '')}"
     head = [
         "# What was measured on a card",
         "Here you can look up what this project knows about a graphics card because it ran there, "
         "and what it does not know.",
         "    python -m lab.benchmarks.lease --help",
-        f"The card: {card}. {versions}".strip(),
+        f"The card: {card}. {versions if on_card else SINCE}",
         command.table(("question", "state", "seconds"), rows),
     ]
     return "\n\n".join([*head, *figures]) + "\n"

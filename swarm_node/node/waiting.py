@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from swarm_node.common.parsing import parse_json
 from swarm_node.rollouts.groups import Generated
 
 _GENERATED: TypeAdapter[Generated] = TypeAdapter(Generated)
@@ -18,7 +19,7 @@ def write_waiting(generated: Generated) -> str:
 def read_waiting(text: str) -> Generated:
     """The inverse of `write_waiting`; also takes what version 0.1 wrote. ValueError."""
     try:
-        written = json.loads(text)
+        written = parse_json(text)
         for name in ("groups", "answers"):
             written[name] = [
                 _with_samples(group) if "group" in group else group for group in written[name]

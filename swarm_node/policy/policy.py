@@ -180,7 +180,7 @@ class Policy:
             self.__dict__["_told"] = True
             named.say(
                 f"model {self.name!r} cannot take a text of {len(text)} characters: {why}; such "
-                "texts are left out"
+                "texts are skipped"
             )
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:

@@ -189,7 +189,7 @@ def test_a_vllm_server_that_is_killed_may_start_later(tmp_path: Path) -> None:
 def test_a_real_node_of_a_simulation_that_is_killed_is_no_mistake(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "executable", str(Killing(tmp_path, "commands.cli", 100).program))
+    monkeypatch.setattr(sys, "executable", str(Killing(tmp_path, "bootstrap", 100).program))
     node = Process(tmp_path, "bootstrap")
     until(lambda: not node.alive())
     error = RuntimeError("node 0 ended early")

@@ -206,18 +206,18 @@ FORMS: dict[str, Case] = {
     "as described": Case(answers, PUBLISHES, **ONCE),
     "wants max_completion_tokens, as OpenAI": Case(
         picky(lambda b: "max_tokens" in b, refuses(400, OLD_LENGTH, param="max_tokens")),
-        ADAPTS, "wants max_completion_tokens in place of max_tokens", **REFUSED_ONCE,
+        ADAPTS, "expects max_completion_tokens in place of max_tokens", **REFUSED_ONCE,
     ),
     "knows no max_tokens, with 422": Case(
         picky(
             lambda b: "max_tokens" in b,
             detail(422, "body", "max_tokens", words="Extra inputs are not permitted"),
         ),
-        ADAPTS, "wants max_completion_tokens", **REFUSED_ONCE,
+        ADAPTS, "expects max_completion_tokens", **REFUSED_ONCE,
     ),
     "refuses max_tokens in an error with status 200": Case(
         picky(lambda b: "max_tokens" in b, refuses(200, OLD_LENGTH, code=400)),
-        ADAPTS, "wants max_completion_tokens", **REFUSED_ONCE,
+        ADAPTS, "expects max_completion_tokens", **REFUSED_ONCE,
     ),
     "refuses both lengths": Case(
         refuses(400, "unsupported: max_tokens, max_completion_tokens"), ENDS,
@@ -462,7 +462,7 @@ STATUSES: dict[str, Case] = {
         r"refuses the key \(status 401\): set SWARM_NODE.*Incorrect API key provided: \*\*\*",
     ),
     "401 without a key": Case(
-        refuses(401, "You didn't provide an API key"), ENDS, "wants a key.*--key-file", key=""
+        refuses(401, "You didn't provide an API key"), ENDS, "needs a key.*--key-file", key=""
     ),
     "402": Case(refuses(402, "Insufficient Balance"), ENDS, "Insufficient Balance.*add credit"),
     "403, another country": Case(
@@ -555,7 +555,7 @@ TRANSPORT: dict[str, Case] = {
         hangs, LEAVES_OUT, r"takes more than 0\.2 s", options={"timeout": 0.2}
     ),
     "too much": Case(raw(b" " * (5 << 20)), LEAVES_OUT, "above 4 MB"),
-    "empty": Case(raw(b""), LEAVES_OUT, "not of the form of chat/completions, as it is no JSON"),
+    "empty": Case(raw(b""), LEAVES_OUT, "not of the form of chat/completions, as it is not JSON"),
     "no choices": Case(
         lambda h, _: h.say({"choices": []}), LEAVES_OUT, "as it has no choices"
     ),
@@ -611,7 +611,7 @@ ENVIRONMENTS: dict[str, Case] = {
         variables={"ALL_PROXY": "{here}"}, host="http://m.example",
     ),
     "a proxy that is none": Case(
-        answers, ENDS, "HTTP_PROXY is 'ftp://x', which is no address of a proxy",
+        answers, ENDS, "HTTP_PROXY is 'ftp://x', which is not an address of a proxy",
         variables={"HTTP_PROXY": "ftp://x"}, host="http://m.example",
     ),
     "a proxy that is none, the server here": Case(

@@ -37,9 +37,8 @@ ALICE = PeerId("12D3KooWAlice")
 
 def graded(file: Path | None = None) -> Any:
     """A configuration with these puzzles."""
-    return SimpleNamespace(
-        environment=EnvironmentConfig(scoring="graded"), own=TemporalClueConfig(puzzles=file)
-    )
+    section = TemporalClueConfig(puzzles=file)
+    return SimpleNamespace(environment=EnvironmentConfig(scoring="graded"), temporal_clue=section)
 
 
 def answers(key: dict[str, str]) -> str:

@@ -194,7 +194,10 @@ def test_a_home_that_was_moved_or_copied_says_what_to_name(tmp_path: Path, state
     shutil.copytree(tmp_path / "home", tmp_path / "copy")
     line = refused(tmp_path / "copy")
     assert "was trained with dataset.file q.jsonl, dataset.verifier number" in line
-    assert "start with --dataset.file q.jsonl --dataset.verifier number, or with" in line
+    assert (
+        "start with --dataset.file q.jsonl --dataset.verifier number, or name other tasks with"
+        in line
+    )
     assert "--dataset.verifier number" in refused(tmp_path / "copy", "--dataset.file", "q.jsonl")
     both = ("--dataset.file", "q.jsonl", "--dataset.verifier", "number")
     assert start(tmp_path / "copy", *both)[1] == []
@@ -342,7 +345,7 @@ def test_a_secret_is_in_neither_file_and_is_asked_for_again(tmp_path: Path, stat
     kept = (state / record.RECORD).read_text() + (tmp_path / "home" / ASKS_FILE).read_text()
     assert "hush" not in kept
     line = refused(tmp_path / "home")
-    assert "start with --dataset.salt ..., or with --environment.tasks" in line
+    assert "start with --dataset.salt ..., or name other tasks with --environment.tasks" in line
     config, _ = start(tmp_path / "home", "--dataset.salt", "hush")
     assert config.dataset.file == str(tmp_path / "q.jsonl")
 

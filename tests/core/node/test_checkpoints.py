@@ -119,7 +119,7 @@ SHAPE = {
     "fields": {
         "extra": {
             "defence": {},
-            "measured": {"before": {}, "now": {}, "wrong": {}},
+            "measured": {"before": {}, "now": {}, "right": {}, "wrong": {}},  # may lack any
             "model": "any",
             "peer_id": "str",
             "pool": {"spent": [], "waiting": []},
