@@ -117,7 +117,9 @@ class Reader:
                     case Saved(name, written):
                         text = self.replaced(written)
                         for computer in (FIRST, SECOND):
-                            (self.home(computer) / name).write_text(text, encoding="utf-8")
+                            file = self.home(computer) / name
+                            file.parent.mkdir(parents=True, exist_ok=True)
+                            file.write_text(text, encoding="utf-8")
                     case Stopped():
                         done.append(timed(CTRL_C, self.stop))
                     case Typed(written, computer) if not left_out(written, self.installs):

@@ -139,7 +139,7 @@ def test_the_earlier_node_runs_the_code_and_the_plug_ins_of_its_commit(
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True)
     *files, plugged = json.loads(done.stdout)
     assert all(Path(file).is_relative_to(before.python.parents[2] / "code") for file in files)
-    assert len(plugged) == 8 and "swarm_node.environments.basics.environment:KIND" in plugged
+    assert len(plugged) == 8 and "swarm_node.extensions.basics.environment:KIND" in plugged
 
 
 def test_nodes_of_both_versions_train_on_each_other_s_groups_of_a_plug_in(

@@ -147,7 +147,7 @@ BOMBS = [
     ],
     (holes, "jsonl", "1 rows: row above 1 MB", 350),
     *[(huge, ending, "is above 1024 MB: use a part of it", 350) for ending in ("csv", "parquet")],
-    (huge_footer, "parquet", "is no Parquet file: its footer is above 16 MB", 350),
+    (huge_footer, "parquet", "is not a Parquet file: its footer is above 16 MB", 350),
     (packed, "jsonl", "no JSON object", 350),
     *[
         (text, "parquet", "is above 1024 MB: use a part of it", 450)

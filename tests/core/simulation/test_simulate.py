@@ -138,7 +138,7 @@ def test_an_interrupt_keeps_finished_cells_and_says_how_to_go_on(
     monkeypatch.setattr(cell_pool, "_handle", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(config)
-    assert "interrupted: 1 of 4 cells are finished and kept; go on with --resume" in run.shown
+    assert "interrupted: 1 of 4 cells are finished and kept; continue with --resume" in run.shown
     assert not (config.out / "report.json").exists()
 
     monkeypatch.undo()

@@ -97,7 +97,7 @@ def test_a_newcomer_enters_by_the_code_of_a_member_who_is_gone_and_no_stranger_d
         with killed_in_the_end(
             started(*run, "--manifest-code", code, "--network.host", "127.0.0.1")
         ) as newcomer:
-            read_until(newcomer, "member of this private swarm for 29 days")
+            read_until(newcomer, "member of this private swarm for 29 more days")
             peer = load_identity(c).peer_id
             until(
                 lambda: peer in {each["peer"] for each in ask(a)["network"]["peers"]}, what="c at a"
