@@ -327,8 +327,8 @@ class Metric:
     unit: str
     meaning: str
     over: Literal["mean", "sum"] = "mean"  # nodes that have it
-    # How the row `update` of the live view shows it, such as "entropy {:.2f} nats"; "" where it does
-    # not. Other rows stand in telemetry/terminal.py
+    # How the row `update` of the live view shows it, such as "entropy {:.2f} nats"; "" where it
+    # does not. Other rows stand in telemetry/terminal.py
     shown: str = ""
 
 

@@ -77,7 +77,10 @@ def test_a_node_that_a_script_runs_goes_on_with_what_its_home_asked(
     again = run(max_rounds=2, **options).wait()
     measured = [event["by_task"] for event in again.events() if event["event"] == "Validated"]
     assert [set(by_task) for by_task in measured] == [{"dataset/held_out"}]
-    told = "using the options that this home used before: dataset.file sums.jsonl, dataset.verifier number\n"
+    told = (
+        "using the options that this home used before: dataset.file sums.jsonl, "
+        "dataset.verifier number\n"
+    )
     assert told in (home / "output.log").read_text()
     rows.unlink()
     with pytest.raises(UserError, match=r"sums\.jsonl, which this home was trained on, cannot be"):
