@@ -25,7 +25,6 @@ from lab.benchmarks.replayed import GROUP, HANG, HANGING, TIME_LIMIT, turns_of
 from protocol import codec
 from protocol.identity import Identity
 from protocol.messages import Call, Episode, PeerId, RolloutGroup, Round, Turn
-from swarm_node.environments.episodes import environment as kinds
 from swarm_node.environments.registry import build_environment
 from swarm_node.environments.scored import Mixture
 from swarm_node.rollouts.groups import Played
@@ -34,7 +33,10 @@ from swarm_node.scoring.client import SET_VARIABLES, ScoringClient
 from swarm_node.settings import EnvironmentConfig, LearningConfig
 
 OURS = ("bisect/easy", "wordle/hard", "calculator/hard")
-SOURCES = {**dict.fromkeys(OURS, "source"), "second_try.gcd/easy": "gym"}
+SOURCES = {
+    **dict.fromkeys(OURS, "swarm_node.environments.episodes.source"),
+    "second_try.gcd/easy": "swarm_node.environments.reasoning_gym.second_try",
+}
 TURNS, CHARS = 6, 40
 START_SECONDS = 600.0  # for a scoring process to start beside others
 
@@ -47,7 +49,7 @@ def costs(task: str, groups: int) -> dict[str, float]:
         sys.executable,
         "-m",
         "lab.benchmarks.replayed",
-        f"{kinds.__package__}.{SOURCES[task]}",
+        SOURCES[task],
         task,
         str(groups),
     ]
