@@ -5,8 +5,8 @@ import os
 import re
 import sys
 
-from swarm_node.commands.cli import ALLOCATOR
 from swarm_node.commands.status import ask
+from swarm_node.common.allocator import ALLOCATOR
 from swarm_node.common.children import OF_THE_USER
 from swarm_node.common.command import Command
 from swarm_node.common.errors import UserError
