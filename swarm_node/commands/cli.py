@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
-from swarm_node.common.allocator import ALLOCATOR
-
 if TYPE_CHECKING:
     from swarm_node.common.command import Entry
 
@@ -23,6 +21,8 @@ USAGE = "usage: swarm-node [COMMAND|run] [arguments] | COMMAND --help[-all] | --
 HELP = "swarm-node COMMAND --help shows the most used options, --help-all shows all."
 # Seconds until a user at a terminal sees a line; with the start before it, within one second
 SOON = 0.4
+# The variables of torch's allocator; all are its own name for the same
+ALLOCATOR = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"}
 
 
 def main() -> None:

@@ -6,7 +6,6 @@ import re
 import sys
 
 from swarm_node.commands.status import ask
-from swarm_node.common.allocator import ALLOCATOR
 from swarm_node.common.children import OF_THE_USER
 from swarm_node.common.command import Command
 from swarm_node.common.errors import UserError
@@ -30,13 +29,17 @@ continues.
                        only those names that the public view can show"""
 
 NICE = 10  # beside a node: viewers wait, training does not
-# Set at every start: by Python, macOS, cli.py. One that is missing here would be taken away and set
-# again without end
-BY_ITSELF = {"LC_CTYPE", "__CF_USER_TEXT_ENCODING", "OMP_WAIT_POLICY", *ALLOCATOR}
 KEPT = {
-    *(*OF_THE_USER, *BY_ITSELF, "PYTHONPATH", "PYTHONUTF8"),
-    *("XDG_STATE_HOME", "CUDA_VISIBLE_DEVICES", "COLUMNS"),
+    *OF_THE_USER,
+    "PYTHONPATH",
+    "PYTHONUTF8",
+    "XDG_STATE_HOME",
+    "CUDA_VISIBLE_DEVICES",
+    "COLUMNS",
 }
+# Tells the second start that it is one: each start sets variables of its own, of Python, macOS and
+# torch, which must not be taken for the user's
+STARTED_AGAIN = "SWARM_PAGE_STARTED_AGAIN"
 # Options, and none that holds a secret
 OPTION = re.compile(r"SWARM_NODE_(?!.*(KEY|PASSWORD|SECRET|URL)).*")
 OF_A_NODE = ("identity.key", "events.jsonl")  # a home holds at least one of them
@@ -67,8 +70,9 @@ def _without_secrets(argv: list[str]) -> None:
     kept = {
         name: value for name, value in os.environ.items() if name in KEPT or OPTION.fullmatch(name)
     }
-    if kept.keys() != os.environ.keys():
-        os.execve(sys.executable, [sys.executable, "-P", "-m", "swarm_node", "page", *argv], kept)  # noqa: S606
+    if STARTED_AGAIN not in os.environ and kept.keys() != os.environ.keys():
+        line = [sys.executable, "-P", "-m", "swarm_node", "page", *argv]
+        os.execve(sys.executable, line, {**kept, STARTED_AGAIN: "1"})  # noqa: S606
 
 
 COMMAND = Command(PageConfig, PAGE, command)

@@ -12,7 +12,6 @@ import pytest
 
 from swarm_node.commands import cli
 from swarm_node.commands.cli import dispatch
-from swarm_node.common.allocator import ALLOCATOR
 from swarm_node.common.errors import UserError
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.options import flatten
@@ -153,16 +152,16 @@ sys.exit("importlib.metadata" in sys.modules)
 
 
 def test_torch_may_grow_its_memory_of_a_card_unless_the_user_says_otherwise(monkeypatch) -> None:
-    for name in ALLOCATOR:
+    for name in cli.ALLOCATOR:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(release="6.1.0-amd64"))
     cli.settle_allocator()
     assert os.environ.pop("PYTORCH_ALLOC_CONF") == "expandable_segments:True"
-    for name in ALLOCATOR:
+    for name in cli.ALLOCATOR:
         with monkeypatch.context() as own:
             own.setenv(name, "max_split_size_mb:128")
             cli.settle_allocator()
-            assert {key for key in ALLOCATOR if key in os.environ} == {name}
+            assert {key for key in cli.ALLOCATOR if key in os.environ} == {name}
             assert os.environ[name] == "max_split_size_mb:128"
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(release="5.15-microsoft-standard"))
     cli.settle_allocator()
