@@ -71,8 +71,11 @@ def _without_secrets(argv: list[str]) -> None:
         name: value for name, value in os.environ.items() if name in KEPT or OPTION.fullmatch(name)
     }
     if STARTED_AGAIN not in os.environ and kept.keys() != os.environ.keys():
-        line = [sys.executable, "-P", "-m", "swarm_node", "page", *argv]
-        os.execve(sys.executable, line, {**kept, STARTED_AGAIN: "1"})  # noqa: S606
+        os.execve(  # noqa: S606
+            sys.executable,
+            [sys.executable, "-P", "-m", "swarm_node", "page", *argv],
+            {**kept, STARTED_AGAIN: "1"},
+        )
 
 
 COMMAND = Command(PageConfig, PAGE, command)
