@@ -82,7 +82,7 @@ ARMS = {**LONE, **SHARING}
 SWARM: Mapping[str, Any] = {
     "nodes": 8,
     "lone_nodes": 4,
-    "node_tasks": ("double/few,first_letters/few,subtract/few,capitals/few",),
+    "node_tasks": ("double/few,first_letters/few,day_before/few,capitals/few",),
     "model": {"name": "smollm2-135m", "lora_rank": 16, "template_arguments": "none"},
     "generation": {"max_completion_length": 8, "stop": ("\n",)},
     "round": {"questions": 4},

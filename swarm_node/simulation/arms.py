@@ -73,14 +73,9 @@ def check_lone_nodes(config: SimulationConfig) -> None:
     """UserError where arms without external groups cannot have `lone_nodes` nodes."""
     if not config.lone_nodes:
         return
-    if config.lone_nodes > config.nodes:
-        raise UserError(
-            f"--lone-nodes {config.lone_nodes} is more than the {config.nodes} nodes of the swarm: "
-            "give a smaller number, or more --nodes"
-        )
     lists = (config.node_tasks, config.node_models, config.node_roles)
     turns = max(map(len, lists))
-    if config.lone_nodes < turns:
+    if min(config.lone_nodes, config.nodes) < min(turns, config.nodes):
         raise UserError(
             f"--lone-nodes {config.lone_nodes} leaves out some of the {turns} kinds of nodes: give "
             f"{turns} or more"
@@ -248,4 +243,4 @@ def nodes_of(config: SimulationConfig, arm: Arm) -> int:
     """
     if arm.external:
         return config.nodes
-    return 1 if "all" in arm.ways else config.lone_nodes or config.nodes
+    return 1 if "all" in arm.ways else min(config.lone_nodes or config.nodes, config.nodes)
