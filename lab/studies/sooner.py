@@ -115,17 +115,19 @@ def run(options: argparse.Namespace, name: str, seed: int, rate: float) -> Run:
     return runner.make(name, arm.groups, seed, rate, **settings)
 
 
-def time_to(level: float, prices: Sequence[float], accuracies: Sequence[float]) -> float | None:
+def time_to(
+    level: float, spent_until: Sequence[float], accuracies: Sequence[float]
+) -> float | None:
     """The price at which accuracy first reaches the level, linear between two evaluations; None if
-    it never does. `prices`: what was spent until each evaluation, ascending.
+    it never does. `spent_until`: what was spent until each evaluation, ascending.
     """
     for index, accuracy in enumerate(accuracies):
         if accuracy >= level:
             if index == 0:
-                return prices[0]
+                return spent_until[0]
             before, risen = accuracies[index - 1], accuracy - accuracies[index - 1]
             share = (level - before) / risen
-            return prices[index - 1] + share * (prices[index] - prices[index - 1])
+            return spent_until[index - 1] + share * (spent_until[index] - spent_until[index - 1])
     return None
 
 
@@ -140,13 +142,18 @@ def sooner(
     """How many times as long the lone runs took as the runs that share, seed by seed, and how many
     runs of each reached the level. Reports are in the order of the same seeds.
     """
-    horizon = min(spent(report, axis)[-1] for report in (*lone, *sharing))
+    horizon = min(prices(report, axis)[-1] for report in (*lone, *sharing))
     of_lone, of_sharing = (
-        [time_to(level, spent(report, axis), course(report)) for report in reports]
+        [time_to(level, prices(report, axis), course(report)) for report in reports]
         for reports in (lone, sharing)
     )
     compared = compare(name, restricted(of_lone, horizon), restricted(of_sharing, horizon))
     return compared, reached(of_lone, horizon), reached(of_sharing, horizon)
+
+
+def prices(report: Report, axis: str) -> list[float]:
+    """What a node has spent until each evaluation, in units of the axis."""
+    return list(map(float, spent(report, axis)))
 
 
 def reached(times: Times, horizon: float) -> int:
