@@ -72,7 +72,8 @@ def writing(generator: Generator, texts: list[str], load: common.Workload) -> Wo
     streams = count()
 
     def work() -> None:
-        groups = generator.generate(texts, common.GROUP_SIZE, f"benchmark/{next(streams)}")
+        write = generator.open(goes_on=False)
+        groups = write(texts, common.GROUP_SIZE, f"benchmark/{next(streams)}")
         generated = [group for group in groups if isinstance(group, Completions)]
         samples = [sample for group in generated for sample in group.samples]
         assert sum(len(sample.tokens.ids) for sample in samples if sample.tokens) == load.tokens
