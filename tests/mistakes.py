@@ -105,7 +105,7 @@ def typed(mistake: Mistake) -> Answer:
 @cache
 def _program() -> Path:
     """A folder with a `swarm-node` that is a start of preloaded.py."""
-    folder = Path(tempfile.mkdtemp(prefix="swarm-node-"))
+    folder = Path(tempfile.mkdtemp(prefix="mistakes-"))
     atexit.register(shutil.rmtree, folder, True)
     program = folder / "swarm-node"
     program.write_text(f'#!/bin/sh\nexec {shlex.join(preloaded.python())} -P -m swarm_node "$@"\n')

@@ -300,9 +300,11 @@ def main() -> None:
         sys.exit(not all(found.values()))
     figures, faults = dict[str, int](), list[str]()
     if options.part != "fields" or options.planted:
-        plant, *which = PLANTED.get(options.planted, (lambda: None, options.command, ""))
+        nothing = (lambda: None, options.command, "")
+        plant, name, part = PLANTED.get(options.planted, nothing)
         plant()
-        choice = homes.Choice(options.some, *which, whole=options.whole or bool(options.planted))
+        whole = options.whole or bool(options.planted)
+        choice = homes.Choice(options.some, name, part, whole)
         tally = of_commands(choice, options.out)
         figures, faults = tally.figures, tally.faults
         print(f"at {', '.join(tally.commits)}")

@@ -267,7 +267,7 @@ def _other_files(kind: str, merges: str, config: Mapping[str, Any]) -> Mapping[s
     told = {"tokenizer_class": kind, "unk_token": "<eos>", **config}
     return {
         "vocab.json": json.dumps(vocabulary),
-        "merges.txt": f"#version: 0.2\n{merges}\n",
+        "merges.txt": "\n".join(["#version: 0.2", *merges.splitlines(), ""]),
         "tokenizer_config.json": json.dumps(told),
     }
 

@@ -283,7 +283,7 @@ def trial_of(tokenizer: Any) -> Trial | None:
 
 
 def _made(tokenizer: Any) -> Trial | None:
-    backend = getattr(tokenizer, "backend_tokenizer", None)
+    backend: Any = getattr(tokenizer, "backend_tokenizer", None)
     if not hasattr(backend, "to_str"):
         # A class in Python, with the folder that it came from
         folder = Path(str(getattr(tokenizer, LOADED_FROM, "")))
