@@ -179,9 +179,13 @@ class NoTrainer(Trainer):
     """The trainer of a process that only generates: no optimiser, no reference model."""
 
     rows = "none"  # it trains on none
+    stepping, steps = False, 0
 
     def update(self, groups: Sequence[Group]) -> StepReport:
         raise NotImplementedError("the generator process does not train")
+
+    def is_finite(self) -> bool:
+        return True  # it changes no weights
 
 
 def build(config: LearningConfig) -> tuple[Policy, Environment]:
