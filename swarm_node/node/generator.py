@@ -184,8 +184,17 @@ class NoTrainer(Trainer):
     def update(self, groups: Sequence[Group]) -> StepReport:
         raise NotImplementedError("the generator process does not train")
 
+    def settle(self) -> None:
+        return None  # no round of its own changes weights
+
     def is_finite(self) -> bool:
-        return True  # it changes no weights
+        return True
+
+    def save(self, file: Path) -> None:
+        raise NotImplementedError("the generator process writes no checkpoints")
+
+    def restore(self, file: Path | None, steps: int, version: int) -> None:
+        raise NotImplementedError("the generator process reads no checkpoints")
 
 
 def build(config: LearningConfig) -> tuple[Policy, Environment]:
