@@ -86,7 +86,8 @@ class Earlier:
             self.command(*arguments), capture_output=True, text=True, check=False, **options
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        printed: str = done.stdout
+        return printed
 
 
 def unpacked(folder: Path, commit: str) -> Earlier:

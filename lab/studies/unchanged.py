@@ -137,8 +137,8 @@ def compared(
         side.report(swarm, seeds)
     for swarm in SWARMS:
         if earlier.is_done(swarm, seeds) and later.is_done(swarm, seeds):
-            reports = (comparable(side.report(swarm, seeds)) for side in (earlier, later))
-            found[swarm] = list(differences(*reports))
+            before, after = (side.report(swarm, seeds) for side in (earlier, later))
+            found[swarm] = list(differences(comparable(before), comparable(after)))
     return found
 
 
@@ -150,11 +150,12 @@ def main() -> None:
     made.add_argument("--seeds", type=int, default=5, metavar="N", help="of each swarm (5)")
     made.add_argument("--at-most", type=int, metavar="N", help="simulations in this call")
     options = made.parse_args()
-    sides = [
+    earlier, later = (
         Side(whole_name(commit), options.runs.resolve())
         for commit in (options.earlier, options.later)
-    ]
-    finish(options, sides, compared(*sides, options.seeds, options.at_most))
+    )
+    found = compared(earlier, later, options.seeds, options.at_most)
+    finish(options, (earlier, later), found)
 
 
 def finish(
