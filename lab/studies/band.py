@@ -76,7 +76,7 @@ class Run:
         """Runs the node until so many rounds are done in all."""
         if self.done() >= rounds:
             return
-        command = [PROGRAM, "run", "--home", self.home, "--max-rounds", str(rounds)]
+        command = [str(PROGRAM), "run", "--home", str(self.home), "--max-rounds", str(rounds)]
         options = ["--network.no-enabled", "--threads", "1"]
         with (self.home.parent / "run.log").open("a") as log:
             node = subprocess.Popen([*command, *options], stdout=log, stderr=log, env=one_thread())

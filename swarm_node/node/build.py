@@ -99,7 +99,7 @@ def work(
                     kept.done,
                     kept.waiting,
                     config.max_rounds,
-                    plan=practice and practice.tasks,
+                    plan=practice.tasks if practice else None,
                 )
             )
             keeper = Keeper(config, node, policy, telemetry, kept.measured, monotonic, practice)

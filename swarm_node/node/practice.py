@@ -43,6 +43,8 @@ class Practice:
         self._asked: dict[Round, Sequence[str]] = {}  # by round, until it was trained on
         self._told: tuple[frozenset[str], frozenset[str]] | None = None
         self._stuck = False  # whether the user was told so
+        if kept.rounds:
+            self._tell(kept.rounds)
         self._tell_status()
 
     def tasks(self, now: Round, count: int) -> Sequence[str]:

@@ -279,14 +279,15 @@ class Curriculum:
 
 
 def summary(practised: Mapping[str, float], dropped: Mapping[str, float], unasked: int) -> str:
-    """What is practised, in a line for people: "3 tasks practised (...), 2 learned, 5 too hard"."""
+    """What is practised, in a line for people, the counts first, as a narrow view cuts the end."""
     shown = ", ".join(f"{task} {share:.0%}" for task, share in practised.items())
     learned = sum(share >= LEARNED for share in dropped.values())
     hard = len(dropped) - learned
     parts = [
-        f"{len(practised)} practised" + (f" ({shown} right)" if shown else ""),
+        f"{len(practised)} practised",
         f"{learned} learned" if learned else "",
         f"{hard} too hard" if hard else "",
         f"{unasked} not asked yet" if unasked else "",
     ]
-    return ", ".join(filter(None, parts))
+    counts = ", ".join(filter(None, parts))
+    return f"{counts}; right of late: {shown}" if shown else counts

@@ -26,7 +26,7 @@ from swarm_node.training.optimisers import state_tensors
 from swarm_node.training.trainer import GrpoTrainer
 
 # The number rises when what `extra` holds changes: tests/core/training/test_checkpoint_schema.py
-FORMAT = 2
+FORMAT = 3
 STATE, OPTIMIZER = "state.json", "optimizer.safetensors"
 PARTIAL = ".partial-"
 DAMAGED = "damaged-"
