@@ -125,8 +125,15 @@ class Validation:
     def due(self, done: int, asked: bool = False) -> bool:
         """Whether to validate after `done` rounds. `asked`: whether a user asks for it now."""
         wanted = self._config.every > 0 and (asked or done % self._config.every == 0)
-        # A node that chooses its tasks has trained on none before its first round
-        return wanted and (not self._of_each or bool(self.measured.before))
+        return wanted and (not self._of_each or self._has_begun())
+
+    def _has_begun(self) -> bool:
+        """Whether there is something to ask for a node that chooses its tasks: one that it has
+        trained on, or questions that a data set keeps for validation.
+        """
+        return bool(self.measured.before) or any(
+            task_of(question) not in self._trained for question in self._held_out()
+        )
 
     def begin(self, tasks: Sequence[str]) -> None:
         """Measures those of these tasks, which are about to be trained on, that were never
@@ -135,8 +142,8 @@ class Validation:
         new = set(tasks) - self.measured.before.keys() - self._in_vain
         if not self._of_each or not self._config.every or not new:
             return
-        questions = [each for each in self._held_out() if task_of(each) in new]
-        self._take(questions, {}, {})
+        if questions := [each for each in self._held_out() if task_of(each) in new]:
+            self._take(questions, {}, {})
         self._in_vain |= new - self.measured.before.keys()
 
     def _held_out(self) -> list[Question]:

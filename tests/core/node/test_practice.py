@@ -104,16 +104,18 @@ def test_a_checkpoint_goes_on_with_the_same_tasks(tmp_path: Path) -> None:
 class Held:
     """A stand-in for held-out questions: two of each task."""
 
-    def __init__(self) -> None:
-        self.chooser = None
+    def __init__(self, tasks: Sequence[str] = TASKS) -> None:
+        self.chooser, self._tasks = None, tasks
 
     def choose(self, rewards: object) -> tuple[str, ...]:
         return TASKS
 
     def held_out(self, of_each: int) -> list[Question]:
         return [
-            groups.question(PEER, index=index, dataset=task.split("/")[0], config_id="easy")
-            for task in TASKS
+            groups.question(
+                PEER, index=index, dataset=task.split("/")[0], config_id=task.split("/")[1]
+            )
+            for task in self._tasks
             for index in range(of_each)
         ]
 
@@ -121,8 +123,10 @@ class Held:
 class Asked(Validation):
     """A validation that writes down which tasks it asks about, in place of asking a model."""
 
-    def __init__(self, settings: NodeConfig, measured: Measured) -> None:
-        super().__init__(settings, Held(), None, None, measured)  # type: ignore[arg-type]
+    def __init__(
+        self, settings: NodeConfig, measured: Measured, tasks: Sequence[str] = TASKS
+    ) -> None:
+        super().__init__(settings, Held(tasks), None, None, measured)  # type: ignore[arg-type]
         self.asked: list[tuple[str, ...]] = []
 
     def _take(
@@ -168,6 +172,15 @@ def test_a_task_whose_held_out_questions_cannot_be_asked_is_tried_once(tmp_path:
     validation.begin(["lcm/easy"])
     validation.begin(["lcm/easy"])
     assert validation.asked == [("lcm/easy",)] and not validation.due(5)
+
+
+def test_questions_that_a_data_set_keeps_for_validation_are_asked_from_the_start(
+    tmp_path: Path,
+) -> None:
+    validation = Asked(config(tmp_path), Measured(), [*TASKS, "dataset/held_out"])
+    assert validation.due(0)
+    validation.measure(0)
+    assert validation.asked == [("dataset/held_out",)]
 
 
 def test_without_validation_nothing_is_measured(tmp_path: Path) -> None:
