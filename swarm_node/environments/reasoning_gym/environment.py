@@ -72,12 +72,16 @@ class ReasoningGymKind(EnvironmentKind):
     default_tasks = STARTER_TASKS
     usual = True
     first_tasks = PRETRAINED_TASKS
-    larger_candidates = LARGER_TASKS
 
     @property
     def candidates(self) -> Sequence[str]:
         """What can be made here: without the library, the tasks of the starters."""
         return SMALL_TASKS if is_installed() else STARTER_TASKS
+
+    @property
+    def larger_candidates(self) -> Sequence[str]:
+        """The same for a larger model."""
+        return LARGER_TASKS if is_installed() else STARTER_TASKS
 
     def why_not(self, task: str) -> str | None:
         dataset, _ = split_task(task)

@@ -63,6 +63,14 @@ def test_a_model_with_room_to_think_chooses_among_easy_tasks_in_a_chat(tmp_path)
     assert 25 <= len(LARGER_TASKS) <= 35
 
 
+def test_without_the_library_such_a_model_chooses_among_the_nine_of_the_starters(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(environment, "is_installed", lambda: False)
+    given = {"model": {"name": "somebody/large"}, "generation": {"max_completion_length": 256}}
+    assert suited(config(tmp_path, **given)).environment.tasks == STARTER_TASKS
+
+
 def test_who_does_not_want_the_node_to_choose_gets_a_few_tasks_in_turn(tmp_path) -> None:
     asked = config(tmp_path, model={"name": "smollm2-135m"}, environment={"choose": False})
     found = suited(asked).environment
