@@ -68,12 +68,13 @@ def ours(
     return writing(made, texts, load)
 
 
-def writing(generator: BatchGenerator | VllmGenerator, texts: list[str], load: common.Workload) -> Work:
+def writing(
+    generator: BatchGenerator | VllmGenerator, texts: list[str], load: common.Workload
+) -> Work:
     streams = count()
 
     def work() -> None:
-        write = generator.open(goes_on=False)
-        groups = write(texts, common.GROUP_SIZE, f"benchmark/{next(streams)}")
+        groups = generator.generate(texts, common.GROUP_SIZE, f"benchmark/{next(streams)}")
         generated = [group for group in groups if isinstance(group, Completions)]
         samples = [sample for group in generated for sample in group.samples]
         assert sum(len(sample.tokens.ids) for sample in samples if sample.tokens) == load.tokens
