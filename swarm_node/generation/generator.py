@@ -352,7 +352,7 @@ def _halved(whole: int, needed: int) -> int:
 def unmerged(policy: Policy, longest: int) -> bool:
     """Whether adapters stay beside the base in the decoder, for completions of so many tokens."""
     adapters = hasattr(policy.model, "get_base_model")
-    if shares(policy.device):
+    if shares(policy.device) or policy.four_bits:  # there is no copy to merge them into
         return adapters
     return adapters and policy.keeps_decoder and longest <= UNMERGED_UP_TO
 
