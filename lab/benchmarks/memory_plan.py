@@ -6,14 +6,19 @@ and counts the bytes that are alive: what CUDA would hold, but for its allocator
 compares the plan of a micro-batch of 2,048 tokens, blocks kept or computed again, with traces, and
 the plan of generation, with the decoder and its copy of the weights; `--gpu` compares the plan of a
 micro-batch with a CUDA device. Attention is torch's fused one.
+
+`--twenty FILE` does the former for twenty models in full, with LoRA, and with LoRA on 4 bits. Each
+comparison is a line of JSON that is appended to FILE; those that stand there are not made again.
 """
 
 import copy
 import gc
+import json
 import weakref
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -26,7 +31,7 @@ from torch.utils._pytree import tree_flatten
 from transformers import AttentionInterface, AutoModelForCausalLM
 
 from lab.benchmarks import command, common
-from lab.benchmarks.shapes import shapes
+from lab.benchmarks.shapes import more_shapes, shapes
 from swarm_node.generation.block import Drawing, Slots, block
 from swarm_node.generation.pacing import Astray
 from swarm_node.policy import log_probs as of_log_probs
@@ -369,17 +374,80 @@ def decodings(quick: bool) -> Mapping[str, tuple[float, float]]:
     }
 
 
+# Options of `traced` and `decoded`, by the name of the way to train
+WAYS = {
+    "full": {"lora": False},
+    "LoRA": {"lora": True},
+    "nf4": {"lora": True, "four_bits": True},
+}
+PURPOSES = ("generation", "blocks kept", "blocks again")
+
+
+def twenty(file: Path, quick: bool) -> dict[tuple[str, str], dict[str, tuple[float, float]]]:
+    """Bytes found and planned for each purpose, by model and way. What stands in the file is taken
+    from it, and what is missing is traced and appended.
+    """
+    made: dict[tuple[str, str], dict[str, tuple[float, float]]] = {}
+    kept = file.read_text().splitlines() if file.exists() else []
+    for line in map(json.loads, kept):
+        there = made.setdefault((line["model"], line["way"]), {})
+        there[line["purpose"]] = line["found"], line["planned"]
+    known = more_shapes()
+    for model in [*known][: 1 if quick else None]:
+        for way, options in WAYS.items():
+            there = made.setdefault((model, way), {})
+            for purpose in PURPOSES:
+                if purpose in there or (purpose == "generation" and not is_known(known[model])):
+                    continue
+                pair = _compared(known[model], purpose, options, layers=2 if quick else 0)
+                there[purpose] = pair
+                row = {"model": model, "way": way, "purpose": purpose}
+                with file.open("a") as opened:
+                    opened.write(json.dumps(row | {"found": pair[0], "planned": pair[1]}) + "\n")
+    return made
+
+
+def _compared(
+    config: Any, purpose: str, options: Mapping[str, bool], layers: int
+) -> tuple[float, float]:
+    if purpose == "generation":
+        return decoded(config, layers=layers, **options)
+    return traced(config, again=purpose == "blocks again", layers=layers, **options)
+
+
+def show_twenty(made: Mapping[tuple[str, str], Mapping[str, tuple[float, float]]]) -> None:
+    """A table of what the plan says over what was traced, and which of them are not near 1."""
+    lines, odd = [], []
+    for (model, way), there in made.items():
+        ratios = {purpose: planned / found for purpose, (found, planned) in there.items()}
+        cells = [f"{ratios[name]:.2f}" if name in ratios else "" for name in PURPOSES]
+        lines.append([f"{model.rpartition('/')[2].removesuffix('-Instruct')}, {way}", *cells])
+        for purpose, ratio in ratios.items():
+            if not 0.9 <= ratio <= 1.1:
+                odd.append(f"{model}, {way}, {purpose}: {ratio:.3f}")
+    command.show(["the plan over a trace", *PURPOSES], lines)
+    count = sum(map(len, made.values()))
+    print(f"{count - len(odd)} of {count} are 0.9 to 1.1", *odd, sep="\n")
+
+
 def main() -> None:
     parser = command.parser("lab.benchmarks.memory_plan", __doc__)
     command.add_quick(parser)
     parser.add_argument("--trace", action="store_true", help="compare with traces")
+    parser.add_argument("--twenty", type=Path, metavar="FILE", help="compare twenty models")
     parser.add_argument("--gpu", action="store_true", help="compare with what a CUDA device holds")
     arguments = parser.parse_args()
     if arguments.gpu and not torch.cuda.is_available():
         parser.error("--gpu needs a CUDA device, and there is none")
     common.settle()
     result: dict[str, Any] = {}
-    if arguments.trace or arguments.gpu:
+    if arguments.twenty:
+        found = twenty(arguments.twenty, arguments.quick)
+        show_twenty(found)
+        for (model, way), purposes in found.items():
+            for purpose, (t, p) in purposes.items():
+                result[f"{model}, {way}, {purpose}"] = {"found": t, "planned": p}
+    elif arguments.trace or arguments.gpu:
         pairs = traces(arguments.quick, arguments.gpu)
         lines = [
             [n, f"{t / plans.GIB:.2f}", f"{p / plans.GIB:.2f}", f"{p / t:.2f}"]

@@ -156,7 +156,7 @@ class LlamaDecoder:
         self._precision = policy.precision
         self._four_bits = policy.four_bits
         self._merged = (merged or not policy.precision.plain) and not self._four_bits
-        # The type of keys, values and attention. Autocast leaves the values between layers in theirs
+        # Of keys, values and attention. Autocast leaves the values between layers in their type
         one_flow = policy.precision.in_training
         self._dtype = model.dtype if one_flow else self._product_dtype
         self._residual_dtype = residual_dtype(self._dtype)

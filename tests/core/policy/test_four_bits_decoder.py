@@ -52,9 +52,7 @@ def four_bits(folder: Path, family: str = "Qwen2", **options) -> Policy:
     model.generation_config.eos_token_id = list(MANY_EOS)
     model.save_pretrained(folder)
     characters().save_pretrained(folder)
-    made = load_policy(
-        ModelConfig(name=str(folder), device="cpu", lora_rank=4, quantization="nf4")
-    )
+    made = load_policy(ModelConfig(name=str(folder), device="cpu", lora_rank=4, quantization="nf4"))
     changed(made, 1)
     return made
 

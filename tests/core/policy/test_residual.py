@@ -47,7 +47,9 @@ def exact(policy: Policy) -> torch.Tensor:
     model = copy.deepcopy(policy.model).double()
     found = []
     for prompt, written in zip(PROMPTS, WRITTEN, strict=True):
-        logits = model(input_ids=torch.tensor([[*prompt, *written]])).logits[0, len(prompt) - 1 : -1]
+        logits = model(input_ids=torch.tensor([[*prompt, *written]])).logits[
+            0, len(prompt) - 1 : -1
+        ]
         taken = torch.tensor(written)[:, None]
         found.append(torch.log_softmax(logits, -1).gather(1, taken)[:, 0])
     return torch.stack(found)
