@@ -28,7 +28,8 @@ KEPT = {
     "float32, native": (16.0, 16.0, 12.25, 22.0),
     "float32": (24.0, 16.0, 12.25, 22.0),
     "mixed": (26.0, 8.0, 8.25, 0.0),
-    "adapters": (26.0, 8.0, 10.25, 0.0),
+    "adapters": (18.0, 8.0, 10.25, 0.0),
+    "mixed, adapters": (26.0, 8.0, 10.25, 0.0),
 }
 # Per parameter; 8-bit: two bytes, and two scales for 256 numbers
 STATE_BYTES = {"adamw": 8.0, "adamw_8bit": 2.06}
@@ -244,15 +245,12 @@ def micro_batch(
     """Bytes that a forward and backward pass takes at its peak, beside weights, state and
     gradients.
     """
-    kind = (
-        "adapters"
-        if lora
-        else "mixed"
-        if how.product < 4
-        else "float32, native"
-        if how.native
-        else "float32"
-    )
+    if how.product < 4:
+        kind = "mixed, adapters" if lora else "mixed"
+    elif lora:
+        kind = "adapters"
+    else:
+        kind = "float32, native" if how.native else "float32"
     sizes = (shape.hidden, shape.feed_forward, shape.queries, shape.keys)
     kept = tokens * sum(size * unit for size, unit in zip(sizes, KEPT[kind], strict=True))
     residual = tokens * shape.hidden * 4
