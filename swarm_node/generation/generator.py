@@ -355,7 +355,7 @@ def _halved(whole: int, needed: int) -> int:
 
 def unmerged(policy: Policy, longest: int) -> bool:
     """Whether adapters stay beside the base in the decoder, for completions of so many tokens."""
-    if shares(policy.device):
+    if shares(policy.device) or policy.four_bits:  # there is no copy to merge them into
         return policy.has_adapters
     return policy.has_adapters and policy.keeps_decoder and longest <= UNMERGED_UP_TO
 

@@ -37,6 +37,7 @@ from swarm_node.policy import bounds, named, soundness, tokenizer_trial
 from swarm_node.policy.device import attempt, keep_freed
 from swarm_node.policy.download import announce, only_bars_of_downloads
 from swarm_node.policy.hardware import choose_device, multiplies_bfloat16
+from swarm_node.policy.llama.four_bits import is_four_bits
 from swarm_node.policy.policy import Frame, Policy
 from swarm_node.policy.precision import Use, plain
 from swarm_node.policy.soundness import Damaged
@@ -192,7 +193,7 @@ def _loaded(
         base=base,
     )
     for module in model.modules():
-        if type(module).__name__ == "Linear4bit":
+        if is_four_bits(module):
             # Else bitsandbytes lays it out for inference on a CPU, without a backward pass
             module.training = True
     # A model that cannot compute is refused now, and not in the first round
@@ -380,8 +381,11 @@ def weights_dtype(config: ModelConfig, device: torch.device) -> torch.dtype:
 
 
 def autocast_dtype(config: ModelConfig, device: torch.device) -> torch.dtype | None:
-    """Type of the matrix products; None where it is that of the weights."""
-    return torch.bfloat16 if config.dtype != "float32" and multiplies_bfloat16(device) else None
+    """Type of the matrix products; None where it is that of the weights and of all else."""
+    # Weights in bfloat16 on a CPU, too, have a residual stream in float32
+    asked = config.dtype == "bfloat16" and device.type == "cpu"
+    able = config.dtype != "float32" and multiplies_bfloat16(device)
+    return torch.bfloat16 if asked or able else None
 
 
 def slow_bfloat16(config: ModelConfig, device: torch.device) -> str:

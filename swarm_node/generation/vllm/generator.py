@@ -395,7 +395,7 @@ def _refuse_what_vllm_does_not_do(policy: Policy, config: GenerationConfig) -> N
             "a vLLM server generates with plain weights, not in another precision: take "
             "--fp8.precision bf16, or generate without vLLM"
         )
-    if any(type(module).__name__ == "Linear4bit" for module in policy.model.modules()):
+    if policy.four_bits:
         raise UserError(
             "a vLLM server generates with plain weights: remove model.quantization, or vLLM"
         )
