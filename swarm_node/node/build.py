@@ -16,7 +16,7 @@ from protocol.messages import PeerId
 from swarm_node.environments.scored import Mixture
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.node.asynchronous import driving, trainer_side
-from swarm_node.node.checkpoints import Keeper, Kept, trainer_of
+from swarm_node.node.checkpoints import Keeper, Kept
 from swarm_node.node.evaluation import Validation
 from swarm_node.node.guest import Guest, Traffic
 from swarm_node.node.learner import Learner, build_learner, scoring_ahead
@@ -86,7 +86,7 @@ def work(
             if config.environment.choose:
                 practice = Practice(config, peer_id, kept.curriculum, telemetry, progress.note)
                 node = choosing(node, environment, practice, validation)
-            trainer = trainer_of(node)
+            trainer = node.trainer
             stop.stepping, stop.counted = lambda: trainer.stepping, trainer.settle
             log, warned = home / "generator.log", lambda text: telemetry.emit(Warned(text))
             runner = stack.enter_context(
