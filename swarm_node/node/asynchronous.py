@@ -172,7 +172,7 @@ class AsynchronousNode:
             if self._max_rounds and self._next >= self._max_rounds:
                 return
             self._capacity.start()
-            self._process.generate(self._next, self.node.unanswered.ask())
+            self._process.generate(self._next, self.node.inbox.questions())
             self._next = Round(self._next + 1)
 
     def _oldest(self, now: Round) -> Generated:

@@ -114,7 +114,7 @@ class Kept:
         self.latest, self.done, self.waiting, self.measured = None, 0, [], Measured()
 
     def _restore(self, node: Node) -> None:
-        """Restores the optimiser, the pool and the defence of a node. Its weights came with its
+        """Restores the optimiser, the inbox and the defence of a node. Its weights came with its
         policy.
         """
         if self.latest is None:
@@ -122,7 +122,7 @@ class Kept:
         checkpoint.restore_trainer(self.latest, trainer_of(node))
         try:
             with self._left_out("groups of peers that waited"):
-                node.pool.restore(self._extra["pool"])
+                node.inbox.restore(self._extra["pool"])
             with self._left_out("what the defence remembered"):
                 node.defence.restore(self._extra.get("defence", {}))
         except MALFORMED as error:
@@ -230,7 +230,7 @@ class Keeper:
         the older checkpoints are whole, and the next one may succeed.
         """
         extra = {
-            "pool": self._node.pool.snapshot(),
+            "pool": self._node.inbox.snapshot(),
             "defence": self._node.defence.snapshot(),
             "waiting": waiting,
         }
