@@ -266,6 +266,7 @@ class Life(RuleBasedStateMachine):
     """Anything that may happen to an inbox, in any order, beside a record of what was taken in."""
 
     authors = st.sampled_from(["ann", "bob", "cat", "me"])
+    arrivals = st.lists(st.tuples(authors, st.integers(0, 5)), max_size=8)
 
     @initialize(
         max_age=st.integers(0, 3),
@@ -278,11 +279,15 @@ class Life(RuleBasedStateMachine):
         self.inbox = Inbox(ME, rounds, 3.0, max_age=max_age, max_groups=most, max_per_peer=per_peer)
         self.now, self.seconds, self.random = Round(0), 0.0, Random(0)
         self.arrived: dict[Key, int] = {}  # the round in which it last arrived
-        self.verdicts: Counter[Key] = Counter()
         self.chosen: dict[Key, int] = {}  # the round of arrival of those that were chosen
         self.shunned: dict[str, int] = {}
+        # Each group that serves, with the times at which it did. Two of one name may serve
+        self.services: list[tuple[Group, list[float]]] = []
 
-    @rule(sent=st.lists(st.tuples(authors, st.integers(0, 5)), max_size=8), later=st.booleans())
+    @rule(sent=arrivals, later=st.booleans())
+    def receive(self, sent: list[tuple[str, int]], later: bool) -> None:
+        self.arrive(sent, later)
+
     def arrive(self, sent: list[tuple[str, int]], later: bool) -> None:
         self.now = Round(self.now + later)
         before = set(held_by(self.inbox))
@@ -305,39 +310,59 @@ class Life(RuleBasedStateMachine):
         group = data.draw(st.sampled_from(self.inbox.waiting()))
         self.inbox.scored(group, Skipped("scoring crashed") if hangs else group.scored((0.0, 1.0)))
 
+    @precondition(lambda self: self.inbox.with_rewards())
+    @rule(data=st.data())
+    def score_a_second_time(self, data: st.DataObject) -> None:
+        scored = self.inbox.with_rewards()
+        group = data.draw(st.sampled_from(scored))
+        self.inbox.scored(group, group.scored(UNINFORMATIVE))
+        assert self.inbox.with_rewards() == scored
+
     @rule(
-        data=st.data(),
+        sent=arrivals,
+        look=st.integers(0, 6),
         count=st.integers(0, 3),
-        kind=st.sampled_from(["informative", "same", "hung"]),
+        kind=st.sampled_from(["informative", "informative", "same", "hung"]),
+        seconds=st.sampled_from([0.0, 1.0, 9.0]),
     )
-    def select(self, data: st.DataObject, count: int, kind: str) -> None:
+    def play_a_round(
+        self, sent: list[tuple[str, int]], look: int, count: int, kind: str, seconds: float
+    ) -> None:
+        """Groups arrive; it looks at some candidates, chooses some of those, and takes what
+        serves.
+        """
+        self.arrive([*sent, ("bob", self.now % 6), ("cat", self.now % 6)], later=True)
         candidates = self.inbox.candidates()
-        order = data.draw(st.permutations(candidates)) if candidates else []
-        kept = order[: data.draw(st.integers(0, len(order)))]
+        order = self.random.sample(candidates, min(look, len(candidates)))
         reasons = {"ann": "scoring timeout"} if kind == "hung" else {}
+        score = scorer(UNINFORMATIVE if kind == "same" else INFORMATIVE, **reasons)
         draw = self.inbox.draw()
-        scored = self.inbox.look(
-            draw, kept, scorer(UNINFORMATIVE if kind == "same" else INFORMATIVE, **reasons)
-        )
+        scored = self.inbox.look(draw, order, score)
         assert not {group.author for group in scored} & draw.hung
         draw.passed = [group for group in scored if group.informative]
         draw.chosen = draw.passed[:count]
         verdicts = self.inbox.settle(draw, self.now)
-        left = held_by(self.inbox)
+        left, chosen = held_by(self.inbox), set(map(key_of, draw.chosen))
         for verdict in verdicts:
-            assert key_of(verdict.group) not in left and verdict.group.samples
-            assert verdict.useful == (key_of(verdict.group) in map(key_of, draw.chosen))
-            assert verdict.useful or key_of(verdict.group) not in map(key_of, draw.chosen)
-            self.chosen[key_of(verdict.group)] = self.arrived[key_of(verdict.group)]
+            key = key_of(verdict.group)
+            assert key not in left and verdict.group.samples
+            assert verdict.useful == (key in chosen)
+            self.chosen[key] = self.arrived[key]
         self.shunned |= dict.fromkeys(draw.hung, self.now)
         assert draw.hung.isdisjoint(author for author, _ in left)
+        self.serve(count, chosen, seconds)
 
-    @rule(wanted=st.integers(0, 4), seconds=st.sampled_from([0.0, 1.0, 9.0]))
-    def serve(self, wanted: int, seconds: float) -> None:
+    def serve(self, wanted: int, chosen: set[Key], seconds: float) -> None:
         self.seconds += seconds
         served = self.inbox.serve(wanted, self.seconds, self.random)
-        assert len({id(group) for group in served}) == len(served)
-        assert all(group.informative for group in served)
+        assert len({id(group) for group in served}) == len(served) <= max(wanted, len(chosen))
+        assert chosen <= set(map(key_of, served))
+        for group in served:
+            earlier = [times for other, times in self.services if other is group]
+            times = earlier[0] if earlier else []
+            times.append(self.seconds)
+            assert len(times) <= self.rounds and times[-1] - times[0] <= 3.0
+            self.services += [] if earlier else [(group, times)]
 
     @rule()
     def restart(self) -> None:
