@@ -110,6 +110,7 @@ class History:
         self.rounds, self.seconds = rng.choice([(1, 0.0), (3, 5.0), (6, 2.0)])
         self.fill, self.ahead = rng.random() < 0.5, rng.random() < 0.5
         self.sent: list[RolloutGroup] = []
+        self.restarts = 0
         self.node = self.make()
 
     def make(self) -> Node:
@@ -197,6 +198,7 @@ class History:
 
     def restart(self) -> None:
         """Another node goes on from the checkpoint of this one."""
+        self.restarts += 1
         inbox, defence = self.node.inbox.snapshot(), self.node.defence.snapshot()
         self.node = self.make()
         self.node.inbox.restore(json.loads(json.dumps(inbox)))
