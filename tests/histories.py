@@ -3,7 +3,7 @@
 A history is drawn from a seed: which groups arrive in which round, again or not, which of them
 cannot be scored or hang their scorer, how long scoring takes, whether groups serve several rounds,
 whether the defence asks their questions here, and when the node is restarted from a checkpoint. The
-node, its pool, its sampler and its defence are real; the network is a list, and the environment
+node, its inbox, its sampler and its defence are real; the network is a list, and the environment
 scores by the last letter of a text.
 
 `python -m tests.histories COUNT` prints the digest of each history. Whoever changes how external
@@ -25,8 +25,9 @@ from swarm_node.node.learner import build_defence
 from swarm_node.node.round import Node, score_external
 from swarm_node.rollouts.adaptive_sampler import AdaptiveSampler
 from swarm_node.rollouts.groups import Generated, Group, Selection, Skipped, Tokens
-from swarm_node.rollouts.pool import Reuse, RolloutPool, ScoringAhead
+from swarm_node.rollouts.inbox import Inbox
 from swarm_node.rollouts.sampler import InformativeSampler, Sampler, UniformSampler
+from swarm_node.rollouts.scoring_ahead import ScoringAhead
 from swarm_node.settings import DefenceConfig, RoundConfig
 from tests import groups
 from tests.models import DIGITS, IDENTITIES, Digits
@@ -109,6 +110,7 @@ class History:
         self.rounds, self.seconds = rng.choice([(1, 0.0), (3, 5.0), (6, 2.0)])
         self.fill, self.ahead = rng.random() < 0.5, rng.random() < 0.5
         self.sent: list[RolloutGroup] = []
+        self.restarts = 0
         self.node = self.make()
 
     def make(self) -> Node:
@@ -124,13 +126,12 @@ class History:
             generator=unused,
             trainer=unused,
             network=self.network,
-            pool=RolloutPool(ME, max_groups=24, max_per_peer=6),
+            inbox=Inbox(ME, self.rounds, self.seconds, max_groups=24, max_per_peer=6),
             sampler=self.sampler(),
             defence=build_defence(DefenceConfig(layers=self.layers)),
             config=self.config,
             group_size=4,
             clock=self.clock,
-            reuse=Reuse(self.rounds, self.seconds),
             external=self.scoring,
             fill_with_local=self.fill,
         )
@@ -179,7 +180,7 @@ class History:
 
     def round(self, now: int) -> list[Any]:
         """One round, and the record of it."""
-        asked = self.node.unanswered.ask()
+        asked = self.node.inbox.questions()
         self.arrive(now)
         own = [
             self.local(ME, groups.question(ME, now, index, **DIGITS), now)
@@ -193,13 +194,14 @@ class History:
         for _ in range(self.rng.randrange(4)):
             if self.scoring is not None:
                 self.scoring.work()
-        return [*record(selection), self.network.verdicts, len(self.node.pool), len(asked)]
+        return [*record(selection), self.network.verdicts, len(self.node.inbox), len(asked)]
 
     def restart(self) -> None:
         """Another node goes on from the checkpoint of this one."""
-        pool, defence = self.node.pool.snapshot(), self.node.defence.snapshot()
+        self.restarts += 1
+        inbox, defence = self.node.inbox.snapshot(), self.node.defence.snapshot()
         self.node = self.make()
-        self.node.pool.restore(json.loads(json.dumps(pool)))
+        self.node.inbox.restore(json.loads(json.dumps(inbox)))
         self.node.defence.restore(json.loads(json.dumps(defence)))
 
     def run(self) -> list[Any]:

@@ -33,9 +33,10 @@ from swarm_node.rollouts.groups import (
     Tokens,
     ToPlay,
 )
+from swarm_node.rollouts.inbox import Inbox, ScoreGroups, key_of
 from swarm_node.rollouts.interfaces import Environment, Network
-from swarm_node.rollouts.pool import RolloutPool, ScoreGroups, ScoringInStep
 from swarm_node.rollouts.sampler import Sampler, UniformSampler
+from swarm_node.rollouts.scoring_ahead import ScoringInStep
 from swarm_node.settings import DefenceConfig, GenerationConfig, RoundConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
 from tests import groups
@@ -331,7 +332,7 @@ def make_node(
             policy, TrainingConfig(**{"learning_rate": 3e-3, **training}), GENERATION
         ),
         network=network or Alone(),
-        pool=RolloutPool(peer_id, max_groups=most_waiting),
+        inbox=Inbox(peer_id, max_groups=most_waiting),
         sampler=UniformSampler(),
         defence=build_defence(DefenceConfig(layers=tuple(defence))),
         config=RoundConfig(questions=questions, local_groups=local, external_groups=external),
@@ -363,32 +364,37 @@ def select(
     seed: int = 0,
     own: Sequence[Group] = (),
 ) -> tuple[list[Group], list[Group]]:
-    """The external groups that a round with this sampler takes, and those candidates that leave the
-    node's pool.
+    """The external groups that a round with this sampler takes, and those candidates that no later
+    round may take.
     """
-    me, unused = IDENTITIES[0].peer_id, cast(Any, None)
-    config = RoundConfig(local_groups=0, external_groups=count)
-    pool = RolloutPool(me, max_per_peer=len(candidates) + 1)
-    pool.add(candidates, Round(0))
-    defence, scoring = build_defence(DefenceConfig(layers=())), ScoringInStep(score)
-    node = Node(
-        me,
-        seed,
-        unused,
-        unused,
-        unused,
-        Alone(),
-        pool,
-        sampler,
-        defence,
-        config,
-        2,
-        float,
-        external=scoring,
-    )
+    inbox = Inbox(IDENTITIES[0].peer_id, max_per_peer=len(candidates) + 1)
+    inbox.arrive(candidates, Round(0))
+    node = selecting(sampler, inbox, score, count, seed)
     found = node.select(Generated(Round(0), list(own), {}, {}))
-    waiting = pool.candidates()
-    return found.external, [each for each in candidates if each not in waiting]
+    waiting = {key_of(group) for group in inbox.candidates()}
+    return found.external, [group for group in candidates if key_of(group) not in waiting]
+
+
+def selecting(
+    sampler: Sampler, inbox: Inbox, score: ScoreGroups, count: int, seed: int = 0
+) -> Node:
+    """A node that selects `count` external groups, with this scorer, and does nothing else."""
+    unused = cast(Any, None)
+    return Node(
+        peer_id=IDENTITIES[0].peer_id,
+        seed=seed,
+        environment=unused,
+        generator=unused,
+        trainer=unused,
+        network=Alone(),
+        inbox=inbox,
+        sampler=sampler,
+        defence=build_defence(DefenceConfig(layers=())),
+        config=RoundConfig(local_groups=0, external_groups=count),
+        group_size=2,
+        clock=float,
+        external=ScoringInStep(score),
+    )
 
 
 def run_together(nodes: Sequence[Node], rounds: int, start: int = 0) -> list[list[Any]]:

@@ -3,7 +3,7 @@ this node's own environment did not give.
 
     python -m lab.fuzzing.forged_episodes --json        # docs/results/security.md
 
-A group of each kind goes the way of a pulled one: it is sealed, admitted, put into the pool,
+A group of each kind goes the way of a pulled one: it is sealed, admitted, put into the inbox,
 replayed in sandboxed children, and its author is charged. What is kept is compared with an oracle:
 the environment's own object, played in this process. Beside every eighth forged group goes an
 honest one, of a peer that makes no others.
@@ -31,7 +31,7 @@ from swarm_node.network.exchange.peers import OTHER_POINTS, POINTS, Reputation, 
 from swarm_node.node.episodes import Divergence
 from swarm_node.node.round import score_external
 from swarm_node.rollouts.groups import Group, Skipped
-from swarm_node.rollouts.pool import RolloutPool
+from swarm_node.rollouts.inbox import Inbox
 from swarm_node.settings import EnvironmentConfig, LearningConfig
 
 SWARM, TASKS = "forged", ("bisect/easy", "calculator/hard")
@@ -227,7 +227,7 @@ class Node:
         self._rules = AdmissionRules(
             SWARM, US, knows=environment.catalogue.knows, turns=environment.catalogue.turns
         )
-        self._pool, self._score = RolloutPool(US), partial(score_external, environment)
+        self._inbox, self._score = Inbox(US), partial(score_external, environment)
         self._divergence, self._trained = Divergence(lambda: self.now), set[bytes]()
 
     def take(self, kind: str, data: bytes, author: PeerId) -> None:
@@ -239,11 +239,11 @@ class Node:
             self.outcomes[kind][outcome] += EPISODES
             self.reputation.charge(author, charge, self.now, outcome)
             return
-        self._pool.add(
+        self._inbox.arrive(
             [Group.received(group, codec.content_hash(data[limits.SIGNATURE_BYTES :]))], Round(0)
         )
-        waiting = self._pool.candidates()
-        self._pool.remove(waiting)
+        waiting = self._inbox.waiting()
+        self._finish(waiting)
         for external, result in zip(waiting, self._score(waiting, self._divergence), strict=True):
             outcome = result.reason if isinstance(result, Skipped) else "useful"
             self.reputation.charge(author, points(outcome), self.now, outcome)
@@ -252,6 +252,14 @@ class Node:
                 self.wrong += [kind] * (external.id in self._trained or not _right(result))
                 self._trained.add(external.id)
             self.outcomes[kind] += Counter({"kept": kept, "dropped": EPISODES - kept})
+
+    def _finish(self, waiting: Sequence[Group]) -> None:
+        """These are not taken in again. The inbox does not learn how they scored, else it would
+        shun an author whose group hung the scorer, and the next kind has the same author.
+        """
+        draw = self._inbox.draw()
+        self._inbox.look(draw, waiting, lambda groups: [Skipped("scored beside")] * len(groups))
+        self._inbox.settle(draw, Round(0))
 
 
 def _right(scored: Group) -> bool:

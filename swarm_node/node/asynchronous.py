@@ -175,7 +175,7 @@ class AsynchronousNode:
             if self._max_rounds and self._next >= self._max_rounds:
                 return
             self._capacity.start()
-            others = self.node.unanswered.ask()
+            others = self.node.inbox.questions()
             tasks = self._plan(self._next, self.node.own(len(others))) if self._plan else ()
             self._process.generate(self._next, others, tasks)
             self._next = Round(self._next + 1)

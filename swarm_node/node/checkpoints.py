@@ -121,7 +121,7 @@ class Kept:
         self.curriculum = CurriculumState()
 
     def _restore(self, node: Node) -> None:
-        """Restores the optimiser, the pool and the defence of a node. Its weights came with its
+        """Restores the optimiser, the inbox and the defence of a node. Its weights came with its
         policy.
         """
         if self.latest is None:
@@ -129,7 +129,7 @@ class Kept:
         checkpoint.restore_trainer(self.latest, node.trainer)
         try:
             with self._left_out("groups of peers that waited"):
-                node.pool.restore(self._extra["pool"])
+                node.inbox.restore(self._extra["pool"])
             with self._left_out("what the defence remembered"):
                 node.defence.restore(self._extra.get("defence", {}))
         except MALFORMED as error:
@@ -241,7 +241,7 @@ class Keeper:
         the older checkpoints are whole, and the next one may succeed.
         """
         extra = {
-            "pool": self._node.pool.snapshot(),
+            "pool": self._node.inbox.snapshot(),
             "defence": self._node.defence.snapshot(),
             "waiting": waiting,
         }

@@ -24,13 +24,15 @@ from swarm_node.policy.plan import Plan, amount
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.tried import Tried
 from swarm_node.rollouts.defence import LAYERS, LayeredDefence
+from swarm_node.rollouts.inbox import Inbox
 from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
-from swarm_node.rollouts.pool import ExternalScoring, Reuse, RolloutPool, ScoringAhead
+from swarm_node.rollouts.sampler import as_sampler
+from swarm_node.rollouts.scoring_ahead import ExternalScoring, ScoringAhead
 from swarm_node.settings import DefenceConfig, LearningConfig, NodeConfig
 from swarm_node.training.trainer import GrpoTrainer
 
 # Groups come once a second at most, and a round may take a tenth of that
-REUSE_ROUNDS, REUSE_SECONDS = 6, 5.0
+SERVED_ROUNDS, SERVED_SECONDS = 6, 5.0
 # An external group may take a fifth of the time of a local one: its author may be hostile
 EXTERNAL_SHARE = 5
 # Questions that are built first: the start of a process takes seconds, and no group is at fault for
@@ -108,9 +110,8 @@ def build_node(
         generator=build_generator(config, policy),
         trainer=trainer or build_trainer(config, policy, initial(config, policy.tried)),
         network=network,
-        pool=RolloutPool(peer_id),
-        reuse=Reuse(1 if exact_mix else REUSE_ROUNDS, REUSE_SECONDS),
-        sampler=plugins.made("samplers", config.round.sampler),
+        inbox=Inbox(peer_id, 1 if exact_mix else SERVED_ROUNDS, SERVED_SECONDS),
+        sampler=as_sampler(plugins.made("samplers", config.round.sampler)),
         defence=build_defence(config.defence),
         config=config.round,
         group_size=config.generation.num_generations,

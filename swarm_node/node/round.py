@@ -6,9 +6,9 @@ of one node. Nothing here waits for peers: the network returns what has arrived.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 from statistics import fmean
@@ -25,21 +25,20 @@ from swarm_node.node.episodes import (
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.groups import (
     DIVERGED,
-    HUNG,
     NO_BETTER,
     PHASES,
     Counts,
     Generated,
     Group,
-    Refused,
     RoundReport,
     Seconds,
     Selection,
     Skipped,
 )
+from swarm_node.rollouts.inbox import Draw, Inbox
 from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
-from swarm_node.rollouts.pool import ExternalScoring, Reuse, RolloutPool, ScoringInStep, Unanswered
-from swarm_node.rollouts.sampler import Sampler, choose_local
+from swarm_node.rollouts.sampler import Sampler, Seen, choose_local
+from swarm_node.rollouts.scoring_ahead import ExternalScoring, ScoringInStep
 from swarm_node.settings import RoundConfig
 
 WITHOUT_SIGNAL = "without signal"  # an external group whose completions score alike here
@@ -55,25 +54,23 @@ class Node:
     generator: Generator
     trainer: Trainer
     network: Network
-    pool: RolloutPool
+    inbox: Inbox
     sampler: Sampler
     defence: LayeredDefence
     config: RoundConfig
     group_size: int
     clock: Callable[[], float]  # seconds
-    reuse: Reuse = field(default_factory=lambda: Reuse(rounds=1, seconds=0.0))
     # See what a round trains on, before and after it does, and change nothing
     foresee: Callable[[Selection], None] | None = None
     watch: Callable[[Selection], None] | None = None
     external: ExternalScoring | None = None  # None: they are scored as they are selected
     fill_with_local: bool = True  # whether local groups take the places of missing external ones
-    unanswered: Unanswered = field(default_factory=Unanswered)
 
     def run_round(self, now: Round) -> RoundReport:
-        return self.train(self.select(self.publish(self.generate(now, self.unanswered.ask()))))
+        return self.train(self.select(self.publish(self.generate(now, self.inbox.questions()))))
 
     def produce(self, now: Round) -> Generated:
-        return self.publish(self.generate(now, self.unanswered.ask()))
+        return self.publish(self.generate(now, self.inbox.questions()))
 
     def consume(self, produced: Generated) -> RoundReport:
         return self.train(self.select(produced))
@@ -116,55 +113,34 @@ class Node:
         return replace(generated, seconds=_sum(generated.seconds, seconds))
 
     def select(self, generated: Generated) -> Selection:
-        """Local groups, and some of the external groups that have arrived, without what the defence
-        refuses.
+        """The training set of a round, as SAPO composes it (arXiv 2509.08721, Methodology).
+
+        A node samples from its own rollouts and from those that the swarm shared with it. It scores
+        the rollouts of others itself, since it trusts no reward but its own, and leaves out groups
+        in which all completions score alike, which would teach nothing. The sampler says how many
+        groups of either kind there are and in which order others' groups are considered, and the
+        defence what of them may be trained on. A group of a peer may serve several quick rounds.
+        Where too few are there, local groups take their places.
         """
-        rng = Random(f"{self.seed}/{self.peer_id}/{generated.round}")
+        inbox, now = self.inbox, generated.round
+        rng = Random(f"{self.seed}/{self.peer_id}/{now}")
         with _timed(self.clock, "collect") as collecting:
-            self.pool.add(self.network.collect(generated.round), generated.round)
-        scoring = self.external or ScoringInStep(partial(score_external, self.environment))
-        waiting = self.pool.candidates()
-        ready, failed = scoring.ready(waiting, self.config.external_groups, generated.groups)
-        self.sampler.observe(generated.groups)
-        local, others, wanted = self._choose_local(generated.groups, rng)
-        considered: list[Group] = []  # all that were scored
-        passed: list[Group] = []  # what the defence left of them
-        chosen: list[Group] = []
-        refused: list[Refused] = []
-        spent = [external for external, _ in failed]
-        # By id, why the group could not be scored
-        faults = {external.id: reason for external, reason in failed}
-        hung = {external.author for external, reason in failed if reason in HUNG}
-        with _timed(self.clock, "score") as seconds_scoring:
-            order = self.sampler.order(ready, rng)
-            while order and len(chosen) < wanted:
-                count = max(1, self.sampler.at_once(wanted - len(chosen)))
-                asked, order = order[:count], order[count:]
-                spent += asked
-                asked, scored = [external for external in asked if external.author not in hung], []
-                for external, result in paired(asked, scoring.score(asked)):
-                    if isinstance(result, Group):
-                        scored.append(result)
-                        continue
-                    faults[external.id] = result.reason
-                    hung.update([external.author] if result.reason in HUNG else [])
-                considered += scored
-                screened, rejected = self.defence.screen(
-                    generated.groups + generated.answers, scored, rng
-                )
-                passed, refused = passed + screened, refused + rejected
-                chosen = self.sampler.choose(passed, wanted)
-        self._settle(spent, passed, chosen, faults, hung, generated.round)
-        again = self.reuse.select(wanted - len(chosen), self.clock(), rng)
-        self.reuse.add(chosen, self.clock())
-        compared = self._compared(chosen + again, generated.answers, rng)
+            inbox.arrive(self.network.collect(now), now)
+        self.sampler.begin(Seen(now, generated.groups, inbox.peers()))
+        local, spare, wanted = self._choose_local(generated.groups, rng)
+        with _timed(self.clock, "score") as scoring:
+            draw = self._draw(generated, wanted, rng)
+        for verdict in inbox.settle(draw, now):
+            self.network.verdict(verdict.group, verdict.useful, verdict.fault)
+        serving = inbox.serve(wanted, self.clock(), rng)
+        external = self._compared(serving, generated.answers, rng)
         if self.fill_with_local:
-            local += others[: max(0, wanted - len(compared))]
-        skipped = Counter([*faults.values(), *(entry.reason for entry in refused)])
-        skipped.update(WITHOUT_SIGNAL for scored in considered if not scored.informative)
-        skipped.update(NO_BETTER for group in compared if not group.from_others)
-        seconds = _sum(generated.seconds, collecting, seconds_scoring)
-        return Selection(generated, local, compared, refused, skipped, seconds, considered)
+            local += spare[: max(0, wanted - len(external))]
+        seconds = _sum(generated.seconds, collecting, scoring)
+        skipped = _left_out(draw, external)
+        return Selection(
+            generated, local, external, draw.refused, skipped, seconds, draw.considered
+        )
 
     def train(self, selection: Selection) -> RoundReport:
         """One update of the policy, and the report of the round."""
@@ -199,7 +175,7 @@ class Node:
                 group.informative and group.from_others for group in selection.external
             ),
             informative_share=_mean([group.informative for group in groups]),
-            pool_size=len(self.pool),
+            pool_size=len(self.inbox),
             skipped=dict(skipped),
             rejected=dict(self.network.rejections()),
             step=step,
@@ -209,45 +185,39 @@ class Node:
             seconds=_sum(dict.fromkeys(PHASES, 0.0), selection.seconds, seconds),
         )
 
+    def _draw(self, generated: Generated, wanted: int, rng: Random) -> Draw:
+        """Considers groups of peers in the sampler's order, until `wanted` of them are chosen."""
+        scoring = self.external or ScoringInStep(partial(score_external, self.environment))
+        candidates = scoring.candidates(
+            self.inbox, self.config.external_groups, generated.groups, self.sampler.reads_rewards
+        )
+        written_here = generated.groups + generated.answers
+        draw = self.inbox.draw()
+        order = self.sampler.order(candidates, rng)
+        while order and (missing := wanted - len(draw.chosen)) > 0:
+            count = max(1, self.sampler.at_once(missing))
+            batch, order = order[:count], order[count:]
+            scored = self.inbox.look(draw, batch, scoring.score)
+            passed, refused = self.defence.screen(written_here, scored, rng)
+            draw.passed += passed
+            draw.refused += refused
+            draw.chosen = self.sampler.choose(draw.passed, wanted)
+        return draw
+
     def _compared(
-        self, chosen: Sequence[Group], answers: Sequence[Group], rng: Random
+        self, serving: Sequence[Group], answers: Sequence[Group], rng: Random
     ) -> list[Group]:
-        """The external groups that a round trains on: those chosen now or, where the defence
-        compares them with local completions, those chosen before whose questions this round has
+        """The external groups that a round trains on: those that serve it or, where the defence
+        compares them with local completions, those of earlier rounds whose questions this round has
         answered.
         """
         if not self.defence.compares:
-            return list(chosen)
-        self.unanswered.add(chosen)
+            return list(serving)
+        self.inbox.compare(serving)
         return [
             self.defence.mix(local, external, rng)
-            for local, external in self.unanswered.take(answers)
+            for local, external in self.inbox.answered(answers)
         ]
-
-    def _settle(
-        self,
-        spent: Sequence[Group],
-        passed: Sequence[Group],
-        chosen: Sequence[Group],
-        faults: Mapping[bytes, str],
-        hung: Collection[PeerId],
-        now: Round,
-    ) -> None:
-        """Takes the groups that were looked at from the pool, except informative ones that passed
-        the defence and were not chosen. Tells the network what the taken groups were worth.
-        """
-        used = {(scored.author, scored.question) for scored in chosen}
-        waiting = {
-            (scored.author, scored.question) for scored in passed if scored.informative
-        } - used
-        spent = [
-            external for external in spent if (external.author, external.question) not in waiting
-        ]
-        self.pool.remove(spent)
-        self.pool.shun(hung, now)
-        for external in spent:
-            useful = (external.author, external.question) in used
-            self.network.verdict(external, useful, faults.get(external.id, ""))
 
     def _choose_local(
         self, groups: Sequence[Group], rng: Random
@@ -349,6 +319,15 @@ def _sum(*parts: Seconds) -> Seconds:
         for phase, seconds in part.items():
             total[phase] = total.get(phase, 0.0) + seconds
     return total
+
+
+def _left_out(draw: Draw, external: Sequence[Group]) -> Counts:
+    """Why groups of peers are not among those to train on, and how many for each reason."""
+    reasons = Counter(draw.faults.values())
+    reasons.update(refused.reason for refused in draw.refused)
+    reasons.update(WITHOUT_SIGNAL for group in draw.considered if not group.informative)
+    reasons.update(NO_BETTER for group in external if not group.from_others)
+    return reasons
 
 
 def _by_task(groups: Sequence[Group]) -> dict[str, float]:

@@ -25,7 +25,7 @@ TABLES = {"absmax1", "absmax2", "qmap1", "qmap2"}
 TRIED = ("?", "What? " * 200, "word " * 4000)
 # A chat that a template is tried with
 SAID, NEXT = "<think>\nwhy\n</think>\n\nforty-two", "and then"
-MAX_STATE_BYTES = 512 * 1024 * 1024  # the pool of a large swarm is some megabytes
+MAX_STATE_BYTES = 512 * 1024 * 1024  # an inbox in a large swarm is some megabytes
 
 Number = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 

@@ -6,7 +6,7 @@ question over the budget is left out. Its author is to blame only if the questio
 twice the budget, and a random question of the same task is built here within the budget. Then the
 author sought out a slow one: an honest author's own node leaves slow ones out, too. A guilty author
 that is not blamed costs no more time than before, since scoring the groups of strangers has a
-budget of its own (rollouts/pool.py).
+budget of its own (rollouts/scoring_ahead.py).
 """
 
 import time

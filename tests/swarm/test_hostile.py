@@ -109,7 +109,7 @@ def test_groups_of_right_completions_only_are_never_trained_on_however_large_and
     bob.publish([generated(author=IDENTITIES[1].peer_id)], Round(0))
     batch = node.select(node.produce(Round(0)))
     assert [group.author for group in batch.external] == [IDENTITIES[1].peer_id]
-    assert len(node.pool) == 0 and node.train(batch).external_informative == 1
+    assert len(node.inbox) == 0 and node.train(batch).external_informative == 1
 
 
 @pytest.mark.slow
@@ -129,7 +129,7 @@ def test_any_text_that_may_be_published_is_trained_on_or_skipped_and_never_raise
         assert set(report.skipped) <= {"longer than the context"}
 
 
-def test_a_flood_of_one_peer_fills_its_share_of_the_pool_only() -> None:
+def test_a_flood_of_one_peer_fills_its_share_of_the_inbox_only() -> None:
     swarm = MemorySwarm(Random(0))
     node = make_node(0, join(swarm, 0), external=0)
     bob = join(swarm, 1)
@@ -137,7 +137,7 @@ def test_a_flood_of_one_peer_fills_its_share_of_the_pool_only() -> None:
     for index in range(256):
         swarm.transmit(sealed(generated(index=index)), EVE.peer_id, Round(0))
     node.run_round(Round(0))
-    assert len(node.pool) == 32 + 1 and node.pool.candidates()[0].author == IDENTITIES[1].peer_id
+    assert len(node.inbox) == 32 + 1 and node.inbox.candidates()[0].author == IDENTITIES[1].peer_id
 
 
 def test_a_question_of_a_peer_is_rebuilt_here_and_its_author_decides_nothing_but_the_answer() -> (

@@ -75,7 +75,7 @@ def test_a_death_stops_nobody_and_the_dead_are_forgotten() -> None:
     reports = run_together(alive, 5, start=2)
     assert trained(reports)
     for node in alive:
-        assert nodes[2].peer_id not in {group.author for group in node.pool.candidates()}
+        assert nodes[2].peer_id not in {group.author for group in node.inbox.candidates()}
 
 
 def test_one_that_left_works_on_alone_and_one_that_joins_late_is_received_at_once() -> None:

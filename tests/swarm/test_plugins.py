@@ -10,17 +10,22 @@ import sys
 import venv
 from contextlib import closing
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from protocol.messages import Call, PeerId, Round, Turn
+from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.environments.plugged import PluggedKind
 from swarm_node.environments.registry import build_environment
 from swarm_node.rollouts.groups import Played, Skipped
+from swarm_node.rollouts.inbox import PeerRecord
+from swarm_node.rollouts.sampler import Seen
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
 from tests.commands import ended, ended_well
+from tests.models import text_group
 
 ROOT = Path(__file__).parents[2]
 # Example -> page
@@ -56,6 +61,19 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_the_sampler_that_remembers_takes_turns_among_peers(tmp_path: Path) -> None:
+    (tmp_path / "my_turns.py").write_text(example("how-to/sampler.md", "turns"))
+    sampler = plugins.made("samplers", f"{tmp_path / 'my_turns.py'}:TurnsSampler")
+    often, seldom = (text_group([0.0, 1.0], ["a", "b"], author=name) for name in ("ann", "bob"))
+    peers = {often.author: PeerRecord(chosen=5), seldom.author: PeerRecord(chosen=1)}
+    sampler.begin(Seen(Round(3), [often], peers))
+    assert sampler.split(4, 4) == (4, 4)
+    for seed in range(8):
+        assert sampler.order([often, seldom, often], Random(seed))[0] is seldom
+    sampler.begin(Seen(Round(4), [often.scored((1.0, 1.0))], peers))
+    assert (sampler.split(4, 4), sampler.split(4, 0)) == ((0, 8), (4, 0))
+
+
 def test_the_pages_show_the_files_of_the_package_and_each_is_short() -> None:
     package = PACKAGE / "word_reversal"
     assert (
@@ -63,7 +81,7 @@ def test_the_pages_show_the_files_of_the_package_and_each_is_short() -> None:
     )
     assert example("how-to/sampler.md", "sampler") == (package / "sampler.py").read_text()
     blocks = [example("tutorials/own_task.md", "environment")]
-    blocks += [example("tutorials/own_task.md", "episode")]
+    blocks += [example("tutorials/own_task.md", "episode"), example("how-to/sampler.md", "turns")]
     blocks += [example(f"how-to/{page}.md", name) for name, page in PAGES.items()]
     assert all(len(block.splitlines()) < 40 for block in blocks)
 

@@ -1,8 +1,54 @@
 """Pulls groups by content hash: which groups for the trainer's next round, from which peer, and
 from which next.
 
-Each group is checked on arrival. A peer is charged for wrong bytes that it serves, an author for a
-bad group.
+Gossip brings announcements. In one an author names its newest groups by their content hashes, and
+hints at the groups that it holds, by the first bytes of each hash. No text travels before somebody
+asks for it. When the trainer begins a round it says how many groups it wants. This file
+chooses authors, which are called origins, and for each of them the groups to pull, and finds a peer
+that serves them: the origin, or any other that holds them, so that a popular author is not asked by
+everybody, and an author that has left is still read.
+
+    begin(count)        the trainer wants so many groups: all of them are missing
+        |
+        v
+     go_on() <------------------------------------------+
+        |  _choose: origins, and groups of each         |
+        v                                               |
+    Want(origin, keys)                                  |
+        |                                               |
+        v                        no peer is left        |
+     _ask(want) ----------------------------------> missing again
+        |    ^
+        |    |  groups of the want have not come: ask the next peer
+        |    |
+        |    +------------------- failed() <--- no reply, or one that cannot be read
+        v    |
+    PULL to a peer, which _source has drawn
+        |    |
+        v    |                     wrong bytes: the peer that served them is banned
+    replied() ---> _genuine ------ another author's group: the origin is charged
+                      |
+                      v            against this swarm's rules: its author is charged
+                    _take -------- a blocked task, or a group that has come before: left
+                      |
+                      v
+                   Deliver to the trainer, and keep it for other peers
+
+What always holds (tests/swarm/test_exchange.py, test_exchange_hostile.py, test_eclipse.py):
+
+- A group whose hash is in `_seen` is not asked for: it is this node's own, or it has come and was
+  delivered, refused or left. It is noted before it is reviewed, so a refused one is not pulled
+  again from the next peer.
+- An origin is chosen once a round, and of a want each peer is asked once. So a round's pulls end,
+  whatever peers reply.
+- `_missing` counts the groups of this round for which no peer has been asked. A want that finds no
+  peer gives its groups back, unless another round has begun meanwhile.
+- At most MAX_PULLS pulls are under way, over all rounds.
+- Nobody is charged for what it cannot know. Who passes on a group has checked its hash and its
+  signature, so wrong bytes are its fault. Whether a group keeps the rules is its author's.
+- After the first wrong group of a reply the rest is not looked at: one lie costs one verification.
+
+Nothing here sends, waits or reads a clock: the methods take the time in seconds and return actions.
 """
 
 import math
@@ -27,6 +73,7 @@ PULL_DELAY = 1.0
 MAX_SEEN = 2048
 YOUTH = 3  # origins are drawn among the youngest announcements, so many for each origin wanted
 MIN_CHOICE = 8  # ... but among at least so many
+LEAST_WEIGHT = 0.05  # in drawing whom to ask, of a peer none of whose pulls succeeded
 
 
 class Fetching:
@@ -167,26 +214,23 @@ class Fetching:
         that holds most of them. Drawn by chance, so that load spreads, more often if its pulls
         succeed. None when no peer is left.
         """
-        knowledge, hints = self._knowledge, set(map(holding, want.keys))
-        held = {
-            entry.announcement.author: len(hints.intersection(entry.announcement.held))
-            for entry in knowledge.view
-        }
-        counts = [
-            (want.origin, len(hints)),
-            *((peer, count) for peer, count in held.items() if peer != want.origin),
-        ]
-        able = {
+        hints = {holding(key) for key in want.keys}
+        holdings = {want.origin: len(hints)}  # an author holds all of its groups
+        for entry in self._knowledge.view:
+            count = len(hints.intersection(entry.announcement.held))
+            holdings.setdefault(entry.announcement.author, count)
+        candidates = {
             peer: count
-            for peer, count in counts
+            for peer, count in holdings.items()
             if count and peer not in want.asked and self._is_ready(peer, now)
         }
-        if not able:
+        if not candidates:
             return None
-        names = [peer for peer in able if able[peer] == max(able.values())]
-        peer = knowledge.rng.choices(
-            names, [max(0.05, knowledge.reputation.of(name).success) for name in names]
-        )[0]
+        most = max(candidates.values())
+        best = [peer for peer, count in candidates.items() if count == most]
+        reputation = self._knowledge.reputation
+        weights = [max(LEAST_WEIGHT, reputation.of(peer).success) for peer in best]
+        [peer] = self._knowledge.rng.choices(best, weights)
         want.asked.add(peer)
         return peer
 

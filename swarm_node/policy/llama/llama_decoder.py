@@ -483,7 +483,8 @@ class LlamaDecoder:
         return self._norm(x, self._final_norm, size)
 
     def _embedded(self, ids: Tensor) -> Tensor:
-        return self._embedding[ids].to(self._residual_dtype)
+        embedded: Tensor = self._embedding[ids]
+        return embedded.to(self._residual_dtype)
 
     def _as_attended(self, x: Tensor) -> Tensor:
         """Rounds x to the type in which training computes attention."""

@@ -12,7 +12,7 @@ from protocol.messages import Round
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.round import Node, score_external
 from swarm_node.rollouts.groups import Skipped
-from swarm_node.rollouts.pool import ScoringAhead
+from swarm_node.rollouts.scoring_ahead import ScoringAhead
 from tests.models import GENERATION, IDENTITIES, Digits, join, make_node, weights_of
 
 
@@ -148,7 +148,7 @@ def test_external_groups_are_scored_here_and_used_once() -> None:
         for group in batch.external
     )
     assert batch.external
-    assert len(reader.pool) == 0  # three were there, eight were wanted: all are spent
+    assert len(reader.inbox) == 0  # three were there, eight were wanted: all are spent
     report = reader.train(batch)
     assert report.external_informative == len(batch.external)
     reader.environment.scored.clear()
@@ -185,7 +185,7 @@ def test_an_external_group_that_cannot_be_scored_here_is_dropped_and_counted() -
         {"scoring failed": 1},
         {"scoring failed": 1},
     )
-    assert len(reader.pool) == 0
+    assert len(reader.inbox) == 0
     assert all(group.question.index for group in batch.external)
 
 
@@ -337,7 +337,7 @@ class Hanging(Digits):
         ]
 
 
-def test_after_a_group_that_hung_its_author_s_others_leave_the_pool() -> None:
+def test_after_a_group_that_hung_its_author_s_others_leave_the_inbox() -> None:
     swarm = MemorySwarm(Random(0))
     writer, reader = (
         make_node(0, join(swarm, 0), questions=8),
@@ -345,7 +345,7 @@ def test_after_a_group_that_hung_its_author_s_others_leave_the_pool() -> None:
     )
     assert sum(scored.informative for scored in writer.produce(Round(0)).groups) > 2
     batch = reader.select(reader.produce(Round(0)))
-    assert (batch.external, dict(batch.skipped), len(reader.pool)) == (
+    assert (batch.external, dict(batch.skipped), len(reader.inbox)) == (
         [],
         {"scoring timeout": 1},
         0,
@@ -370,10 +370,10 @@ def test_a_node_that_scores_ahead_selects_what_is_scored_and_waits_for_nothing()
     writer.produce(Round(0))
     generated = reader.produce(Round(0))
     reader.environment.score = asked.append
-    assert reader.select(generated).external == [] and len(reader.pool) > 2
+    assert reader.select(generated).external == [] and len(reader.inbox) > 2
     for _ in range(9):  # budget is earned round by round
         while ahead.work():
             pass
-        ahead.ready(reader.pool.candidates(), 2, [])
+        ahead.candidates(reader.inbox, 2, [])
     batch = reader.select(generated)
     assert (len(batch.external), len(batch.local), asked) == (2, 2, [])

@@ -21,7 +21,7 @@ from swarm_node.node.round import Node
 from swarm_node.policy.weights import SharedWeights
 from swarm_node.rollouts.defence import LayeredDefence, RescueLayer
 from swarm_node.rollouts.groups import Completions, Sample, StepReport, Tokens
-from swarm_node.rollouts.pool import RolloutPool
+from swarm_node.rollouts.inbox import Inbox
 from swarm_node.rollouts.sampler import UniformSampler
 from swarm_node.settings import RoundConfig
 from tests.groups import tokens_of
@@ -84,7 +84,7 @@ def node_of(trainer, network=None) -> Node:
         generator=Writer(),
         trainer=trainer,
         network=network or Alone(),
-        pool=RolloutPool(IDENTITIES[0].peer_id),
+        inbox=Inbox(IDENTITIES[0].peer_id),
         sampler=UniformSampler(),
         defence=LayeredDefence([]),
         config=RoundConfig(questions=2, local_groups=2, external_groups=0),
@@ -108,7 +108,8 @@ class ScriptedProcess:
         self.starts += 1
         self._orders.clear()
 
-    def generate(self, now: Round, others: Sequence[Question]) -> None:
+    def generate(self, now: Round, others: Sequence[Question], tasks: Sequence[str] = ()) -> None:
+        assert not tasks, "nothing chooses tasks here"
         self._orders.append((now, others))
 
     def take(self, block: bool):
@@ -197,7 +198,7 @@ def test_questions_of_others_are_answered_by_the_generator_process_once() -> Non
     driver.node = replace(
         driver.node, defence=LayeredDefence([RescueLayer()]), watch=trained.append
     )
-    driver.node.unanswered.add([external])
+    driver.node.inbox.compare([external])
     driver.start(Round(0), ())
     for now in range(2):
         driver.run_round(Round(now))

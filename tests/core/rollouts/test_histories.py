@@ -1,7 +1,8 @@
 """What a node selects does not change where its code does.
 
-`tests/data/histories.txt` has the digests of 200 histories, made at commit d71ad390: what was
-trained on, refused and skipped, every verdict, and what went on waiting. Where a change is meant to
+`tests/data/histories.txt` has the digests of 200 histories, made at commit d71ad390, before one
+inbox held all external groups: what was trained on, refused and skipped, every verdict, and what
+went on waiting. Where a change is meant to
 change them, `python -m tests.histories 200 > tests/data/histories.txt` writes them again, and the
 commit says what changed.
 """
@@ -19,8 +20,11 @@ DIGESTS = (Path(__file__).parents[2] / "data" / "histories.txt").read_text().spl
 def test_histories_have_all_that_can_become_of_a_group() -> None:
     """Else equal digests would say little."""
     seen: Counter[str] = Counter()
-    for seed in range(20):
-        for _, external, considered, refused, skipped, verdicts, _, asked in History(seed).run():
+    for history in map(History, range(20)):
+        rounds = history.run()
+        seen["scored ahead" if history.ahead else "scored in step"] += 1
+        seen["restarts"] += history.restarts
+        for _, external, considered, refused, skipped, verdicts, _, asked in rounds:
             seen.update(dict(skipped))
             seen["trained on"] += len(external)
             seen["scored"] += len(considered)
@@ -29,6 +33,7 @@ def test_histories_have_all_that_can_become_of_a_group() -> None:
             seen["told useful"] += sum(useful for *_, useful, _ in verdicts)
             seen["served again"] += len(external) > sum(useful for *_, useful, _ in verdicts)
     assert all(seen[name] > 10 for name in ("trained on", "scored", "told useful", "answered here"))
+    assert seen["scored ahead"] > 5 and seen["scored in step"] > 5 and seen["restarts"] > 10
     assert seen["refused"] and seen["served again"]
     assert seen["without signal"] and seen["no better than local"]
     assert seen["scoring timeout"] and seen["scoring failed"]

@@ -17,7 +17,8 @@ from swarm_node.network.process.messages import Rules
 from swarm_node.node.episodes import JUDGED, LEFT, Divergence
 from swarm_node.node.round import score_external
 from swarm_node.rollouts.groups import Group, Played, Skipped
-from swarm_node.rollouts.pool import ScoringAhead
+from swarm_node.rollouts.inbox import Inbox, key_of
+from swarm_node.rollouts.scoring_ahead import ScoringAhead
 from swarm_node.scoring.client import ScoringClient
 from tests.core.scoring.hostile_episodes import probe, turns
 from tests.core.scoring.test_playing import HOSTILE
@@ -148,13 +149,16 @@ def test_a_node_that_scores_ahead_replays_and_charges_nobody_for_what_diverged(
     ahead = ScoringAhead(
         partial(score_external, ours), map(float, count(step=100)).__next__, Random(0)
     )
-    waiting = [external(group(theirs)), external(forged(group(theirs, PEERS[2]), 4))]
+    inbox = Inbox(PEERS[0])
+    inbox.arrive([external(group(theirs)), external(forged(group(theirs, PEERS[2]), 4))], Round(0))
+    honest, forger = inbox.waiting()
     for _ in range(99):  # budget is earned round by round
-        ahead.ready(waiting, 2, [])
+        ahead.candidates(inbox, 2, [])
         while ahead.work():
             pass
-    ready, faults = ahead.ready(waiting, 2, [])
-    assert (ready, faults) == (waiting[:1], [(waiting[1], "diverged")])
+    candidates = ahead.candidates(inbox, 2, [])
+    assert [group.id for group in candidates] == [honest.id]
+    assert inbox.draw().faults == {key_of(forger): "diverged"}
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,10 @@ from random import Random
 
 import pytest
 
+from protocol.messages import PeerId, Round
 from swarm_node.rollouts.groups import Group, Skipped
-from swarm_node.rollouts.pool import (
+from swarm_node.rollouts.inbox import Inbox, key_of
+from swarm_node.rollouts.scoring_ahead import (
     AHEAD,
     QUICK,
     STRANGERS,
@@ -67,6 +69,13 @@ def scoring(verifier: Verifier) -> ScoringAhead:
     return ScoringAhead(verifier, lambda: verifier.now, Random(1))
 
 
+def inbox_with(waiting: Sequence[Group]) -> Inbox:
+    """An inbox in which these groups wait, however many an author has."""
+    inbox = Inbox(PeerId("me"), max_per_peer=len(waiting))
+    inbox.arrive(waiting, Round(0))
+    return inbox
+
+
 def work(scoring: ScoringAhead) -> None:
     while scoring.work():
         pass
@@ -80,14 +89,21 @@ def rounds(
     wanted: int = 2,
 ) -> int:
     """Runs `count` rounds of at least a tenth of a second. Returns how many groups were ready, over
-    all rounds.
+    all rounds. In each round other groups wait, but a group that was there before has its result.
     """
     ready = 0
+    before = Inbox(PeerId("me"))
     for now in range(count):
         began = verifier.now
-        ready += len(scoring.ready(waiting(now), wanted, LOCAL)[0])
+        inbox = inbox_with(waiting(now))
+        results = {key_of(result): result for result in before.with_rewards()}
+        for group in inbox.waiting():
+            if key_of(group) in results:
+                inbox.scored(group, results[key_of(group)])
+        ready += len(scoring.candidates(inbox, wanted, LOCAL))
         work(scoring)
         verifier.now = max(began + 0.1, verifier.now)
+        before = inbox
     return ready
 
 
@@ -96,21 +112,32 @@ def test_in_step_everything_that_waits_is_ready_and_nothing_is_scored_before_it_
 ):
     verifier, waiting = Verifier(), [group("ann"), group("bob")]
     scoring = ScoringInStep(verifier)
-    assert scoring.ready(waiting, 1, LOCAL)[0] == waiting and verifier.scored == []
+    assert scoring.candidates(inbox_with(waiting), 1, LOCAL) == waiting and verifier.scored == []
     assert [type(result) for result in scoring.score(waiting[:1])] == [
         Group
     ] and verifier.scored == ["ann"]
 
 
+def test_in_step_all_is_scored_before_a_sampler_that_reads_rewards_is_asked() -> None:
+    verifier, inbox = Verifier(), inbox_with([group("ann"), group("eve", text="hang")])
+    candidates = ScoringInStep(verifier).candidates(inbox, 1, LOCAL, with_rewards=True)
+    assert [(candidate.author, candidate.rewards) for candidate in candidates] == [
+        ("ann", (0.0, 1.0))
+    ]
+    assert list(inbox.draw().faults.values()) == ["scoring timeout"]
+
+
 def test_ahead_only_what_is_scored_is_ready_and_asking_scores_nothing(verifier, scoring) -> None:
-    waiting = [group("ann"), group("bob")]
-    assert scoring.ready(waiting, 1, LOCAL)[0] == []
+    inbox = inbox_with([group("ann"), group("bob")])
+    assert scoring.candidates(inbox, 1, LOCAL) == []
     verifier.now = 10.0
-    scoring.ready(waiting, 1, LOCAL)
+    scoring.candidates(inbox, 1, LOCAL)
     work(scoring)
     before = verifier.now
-    assert scoring.ready(waiting, 1, LOCAL)[0] == waiting
-    assert [result.author for result in scoring.score(waiting)] == ["ann", "bob"]  # type: ignore[union-attr]
+    candidates = scoring.candidates(inbox, 1, LOCAL)
+    assert [candidate.author for candidate in candidates] == ["ann", "bob"]
+    assert [candidate.rewards for candidate in candidates] == [(0.0, 1.0)] * 2
+    assert inbox.look(inbox.draw(), candidates, scoring.score) == candidates
     assert verifier.now == before
 
 
@@ -171,18 +198,18 @@ def test_known_authors_are_scored_in_time_while_strangers_hang(verifier, scoring
 def test_after_a_group_that_hung_its_author_s_others_are_not_scored_and_the_fault_is_told(
     verifier, scoring
 ) -> None:
-    waiting = [group("mallory", index, "hang") for index in range(8)]
+    inbox = inbox_with([group("mallory", index, "hang") for index in range(8)])
     verifier.now = 1000.0
-    scoring.ready(waiting, 2, LOCAL)
+    scoring.candidates(inbox, 2, LOCAL)
     work(scoring)
     assert verifier.scored == ["mallory"]
-    ready, failed = scoring.ready(waiting, 2, LOCAL)
-    assert ready == [] and [reason for _, reason in failed] == ["scoring timeout"]
+    assert scoring.candidates(inbox, 2, LOCAL) == []
+    assert list(inbox.draw().faults.values()) == ["scoring timeout"]
 
 
 def test_an_author_that_is_slow_without_hanging_is_a_stranger_again(verifier, scoring) -> None:
     verifier.now = 1.0
-    scoring.ready([group("eve")], 2, LOCAL)
+    scoring.candidates(inbox_with([group("eve")]), 2, LOCAL)
     work(scoring)
     assert scoring._known(group("eve").author)
     scoring._done(group("eve", 1), scored(group("eve", 1), "?", (0.0, 1.0)), 2 * QUICK * HONEST)
@@ -197,7 +224,8 @@ def test_known_authors_have_what_strangers_leave_and_are_scored_together(verifie
         calls.append([each.author for each in groups]) or verifier(groups)
     )
     verifier.now += 1.0
-    scoring.ready([group(author, 1) for author in authors for _ in range(2)], 8, LOCAL)
+    waiting = [group(author, index) for author in authors for index in (1, 2)]
+    scoring.candidates(inbox_with(waiting), 4, LOCAL)
     work(scoring)
     assert {len(authors) for authors in calls} == {TOGETHER}
     assert all(len({*authors}) == TOGETHER for authors in calls)
@@ -221,10 +249,10 @@ def test_a_budget_is_a_share_of_time_at_least_an_honest_group_s_worth_and_is_not
 
 
 def test_the_thread_scores_what_waits_and_ends(verifier, scoring) -> None:
-    waiting = [group("ann"), group("bob")]
+    inbox = inbox_with([group("ann"), group("bob")])
     scoring.start()
     verifier.now += 10.0
-    until(lambda: scoring.ready(waiting, 1, LOCAL)[0] == waiting)
+    until(lambda: len(scoring.candidates(inbox, 1, LOCAL)) == 2)
     scoring.close()
     assert not scoring._thread.is_alive()
 
@@ -236,5 +264,5 @@ def test_what_the_thread_dies_of_is_raised_in_the_next_round() -> None:
     scoring = ScoringAhead(broken, lambda: 0.0, Random(1))
     scoring.start()
     with pytest.raises(RuntimeError, match="no scoring process"):
-        until(lambda: scoring.ready([group("ann")], 1, LOCAL)[0] != [])
+        until(lambda: scoring.candidates(inbox_with([group("ann")]), 1, LOCAL) != [])
     scoring.close()
