@@ -346,7 +346,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/lease"), help="results go here")
     parser.add_argument("--only", nargs="+", choices=[*PARTS, "pretend"], help="these parts")
     parser.add_argument("--seconds", type=float, default=0.0, help=f"for all parts ({SECONDS:.0f})")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()  # a folder may stand behind options
     if arguments.verb in ("take", "page") and arguments.folder is None:
         parser.error(f"{arguments.verb} needs a folder")
     {"pack": _pack, "take": _take, "run": _run, "page": _page}[arguments.verb](arguments)

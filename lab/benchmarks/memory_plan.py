@@ -6,13 +6,19 @@ and counts the bytes that are alive: what CUDA would hold, but for its allocator
 compares the plan of a micro-batch of 2,048 tokens, blocks kept or computed again, with traces, and
 the plan of generation, with the decoder and its copy of the weights; `--gpu` compares the plan of a
 micro-batch with a CUDA device. Attention is torch's fused one.
+
+`--twenty FILE` does the former for twenty models in full, with LoRA, and with LoRA on 4 bits. Each
+comparison is a line of JSON that is appended to FILE; those that stand there are not made again.
 """
 
 import copy
+import gc
+import json
 import weakref
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -25,9 +31,10 @@ from torch.utils._pytree import tree_flatten
 from transformers import AttentionInterface, AutoModelForCausalLM
 
 from lab.benchmarks import command, common
-from lab.benchmarks.shapes import shapes
+from lab.benchmarks.shapes import more_shapes, shapes
 from swarm_node.generation.block import Drawing, Slots, block
 from swarm_node.generation.pacing import Astray
+from swarm_node.policy import log_probs as of_log_probs
 from swarm_node.policy import plan as plans
 from swarm_node.policy import tree_attention
 from swarm_node.policy.batch import build_rows, unrecorded
@@ -132,6 +139,44 @@ class Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.now -= self._alive.pop(key, 0)
 
 
+class _WrittenOut(torch.autograd.Function):
+    """x W^T, of a weight that is written out in full for the product, and again on the way back."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, packed: Tensor, outputs: int) -> Tensor:
+        ctx.packed, ctx.outputs = packed, outputs
+        return F.linear(x, x.new_empty(outputs, x.shape[-1]))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        of_y = gradients[0]
+        inputs = 2 * ctx.packed.numel() // ctx.outputs
+        return of_y @ of_y.new_empty(ctx.outputs, inputs), None, None
+
+
+class Linear4bit(nn.Module):
+    """A linear layer in 4 bits as bitsandbytes has it, which has no numbers: that library packs
+    numbers on a device alone.
+    """
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.in_features, self.out_features = layer.in_features, layer.out_features
+        count = layer.weight.numel()
+        self.weight = nn.Parameter(torch.empty(count // 2, 1, dtype=torch.uint8), False)
+        self.register_buffer("scales", torch.empty(-(-count // 64), dtype=torch.uint8))
+        self.register_buffer("of_scales", torch.empty(-(-count // (64 * 256))))
+        self.bias = layer.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        kind = x.to(torch.bfloat16)
+        made: Tensor = _WrittenOut.apply(kind, self.weight, self.out_features)  # type: ignore[no-untyped-call]
+        return (made if self.bias is None else made + self.bias.to(made.dtype)).to(x.dtype)
+
+
+Linear4bit.__module__ = "bitsandbytes"  # by which the decoder knows such a layer
+
+
 class Adapted(nn.Module):
     """A linear layer as peft wraps it: adapters in float32 over a frozen base. peft itself cannot
     wrap layers that have no numbers.
@@ -143,7 +188,7 @@ class Adapted(nn.Module):
     active_adapters = ("default",)
     merged = disable_adapters = False
 
-    def __init__(self, base: nn.Linear) -> None:
+    def __init__(self, base: Any) -> None:
         super().__init__()
         down = nn.Linear(base.in_features, RANK, bias=False, dtype=torch.float32)
         up = nn.Linear(RANK, base.out_features, bias=False, dtype=torch.float32)
@@ -152,6 +197,8 @@ class Adapted(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         result: Tensor = self.base_layer(x)
+        if isinstance(self.base_layer, Linear4bit):
+            result = result.clone()  # as peft does
         added: Tensor = self.lora_B["default"](self.lora_A["default"](x.float()))
         return (result + 2.0 * added).to(result.dtype)
 
@@ -193,6 +240,7 @@ def traced(
     layers: int = 0,
     tokens: int = TOKENS,
     card: bool = False,
+    four_bits: bool = False,
 ) -> tuple[float, float]:
     """Bytes of weights, gradients and a micro-batch at its peak, traced or held on a card; then the
     same sum with the plan's bytes of the micro-batch.
@@ -202,31 +250,41 @@ def traced(
     # One row, no pads
     batch = replace(build_rows([unrecorded([0], [[0] * tokens])], device), mask=None)
     count: Any = Card() if card else Bytes()
-    with nullcontext() if card else FakeTensorMode(allow_non_fake_inputs=True), count, device:
+    wide = nullcontext() if card else patch.object(of_log_probs, "wide_linear", _wide)
+    fake = nullcontext() if card else FakeTensorMode(allow_non_fake_inputs=True)
+    with wide, fake, count, device:
         model = AutoModelForCausalLM.from_config(
             config, dtype=torch.bfloat16 if lora else torch.float32
         )
         model.set_attn_implementation(FUSED)
         total = sum(p.numel() for p in model.parameters())
         if lora:
-            _adapt(model)
+            _adapt(model, four_bits=four_bits)
         policy = Policy(model, Ids(), device, torch.bfloat16, checkpointing=again)
         # Else found by comparing numbers; a trace has none
         policy.__dict__["_head"] = model.lm_head
         for p in model.parameters():
             # As after the first micro-batch
             p.grad = torch.zeros_like(p) if p.requires_grad else None
+        gc.collect()
         rest = count.now
         count.forget()
         log_probs, _ = policy.log_probs(batch, 1.0)
         policy.backward(log_probs.sum(), batch)
         trained, peak = sum(p.numel() for p in model.parameters() if p.requires_grad), count.peak
     shape = plans.shape_of(config, total, trained if lora else 0)
-    how = plans.Arithmetic("cuda", 2 if lora else 4, 4, 2)
-    return peak, rest + plans.micro_batch(shape, how, lora, tokens, again)
+    return peak, rest + plans.micro_batch(shape, _how(lora, four_bits), lora, tokens, again)
 
 
-def decoded(config: Any, *, lora: bool, layers: int = 0, new: int = NEW) -> tuple[float, float]:
+def _how(lora: bool, four_bits: bool) -> plans.Arithmetic:
+    """The types on a card."""
+    weight = plans.NF4_BYTES if four_bits else 2 if lora else 4
+    return plans.Arithmetic("cuda", weight, 4, 2)
+
+
+def decoded(
+    config: Any, *, lora: bool, layers: int = 0, new: int = NEW, four_bits: bool = False
+) -> tuple[float, float]:
     """Bytes of weights and generation at its peak, traced; then the same by the plan. The decoder
     is made, reads prompts of the length that a plan assumes, and takes its last steps with room for
     `new` tokens: as on a card, where no weight is packed and the host reads no number.
@@ -241,6 +299,7 @@ def decoded(config: Any, *, lora: bool, layers: int = 0, new: int = NEW) -> tupl
         grow=lambda *_: grown,
         _worth_packing=lambda weight: False,
         shares=lambda device: True,
+        wide_linear=_wide,
         BLOCK=DEVICE_BLOCK,
     )
     with FakeTensorMode(allow_non_fake_inputs=True), as_on_a_card, count, CPU, torch.no_grad():
@@ -249,9 +308,10 @@ def decoded(config: Any, *, lora: bool, layers: int = 0, new: int = NEW) -> tupl
         )
         total, adapters = sum(p.numel() for p in model.parameters()), 0
         if lora:
-            _adapt(model)
+            _adapt(model, four_bits=four_bits)
             adapters = sum(p.numel() for p in model.parameters() if p.requires_grad)
         policy = Policy(model, Ids(), CPU, torch.bfloat16)
+        gc.collect()
         rest = count.now
         count.forget()
         decoder = llama_decoder.LlamaDecoder(policy, merged=False)
@@ -262,21 +322,27 @@ def decoded(config: Any, *, lora: bool, layers: int = 0, new: int = NEW) -> tupl
         decoder.reserve(new)
         block(decoder, drawing, uniform, at)
     shape = plans.shape_of(config, total, adapters)
-    how = plans.Arithmetic("cuda", 2 if lora else 4, 4, 2)
-    tokens = plans.PROMPT + new
-    return count.peak, rest + plans.generation(shape, how, lora, QUESTIONS * GROUP, tokens, GROUP)
+    tokens, rows = plans.PROMPT + new, QUESTIONS * GROUP
+    planned = plans.generation(shape, _how(lora, four_bits), lora, rows, tokens, GROUP)
+    return count.peak, rest + planned
 
 
 def _put(buffer: Tensor, at: Tensor, new: Tensor) -> None:
     buffer.index_copy_(3, at, new)
 
 
-def _adapt(model: Any) -> None:
+def _wide(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """A product in float32 of operands in 16 bits, as a card makes it."""
+    product = torch.empty(len(x), len(weight), dtype=torch.float32)
+    return product if bias is None else product.add_(bias)
+
+
+def _adapt(model: Any, *, four_bits: bool = False) -> None:
     model.requires_grad_(False)
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if type(child) is nn.Linear and child is not model.lm_head:
-                setattr(module, name, Adapted(child))
+                setattr(module, name, Adapted(Linear4bit(child) if four_bits else child))
 
 
 def traces(quick: bool, card: bool) -> Mapping[str, tuple[float, float]]:
@@ -308,17 +374,80 @@ def decodings(quick: bool) -> Mapping[str, tuple[float, float]]:
     }
 
 
+# Options of `traced` and `decoded`, by the name of the way to train
+WAYS = {
+    "full": {"lora": False},
+    "LoRA": {"lora": True},
+    "nf4": {"lora": True, "four_bits": True},
+}
+PURPOSES = ("generation", "blocks kept", "blocks again")
+
+
+def twenty(file: Path, quick: bool) -> dict[tuple[str, str], dict[str, tuple[float, float]]]:
+    """Bytes found and planned for each purpose, by model and way. What stands in the file is taken
+    from it, and what is missing is traced and appended.
+    """
+    made: dict[tuple[str, str], dict[str, tuple[float, float]]] = {}
+    kept = file.read_text().splitlines() if file.exists() else []
+    for line in map(json.loads, kept):
+        there = made.setdefault((line["model"], line["way"]), {})
+        there[line["purpose"]] = line["found"], line["planned"]
+    known = more_shapes()
+    for model in [*known][: 1 if quick else None]:
+        for way, options in WAYS.items():
+            there = made.setdefault((model, way), {})
+            for purpose in PURPOSES:
+                if purpose in there or (purpose == "generation" and not is_known(known[model])):
+                    continue
+                pair = _compared(known[model], purpose, options, layers=2 if quick else 0)
+                there[purpose] = pair
+                row = {"model": model, "way": way, "purpose": purpose}
+                with file.open("a") as opened:
+                    opened.write(json.dumps(row | {"found": pair[0], "planned": pair[1]}) + "\n")
+    return made
+
+
+def _compared(
+    config: Any, purpose: str, options: Mapping[str, bool], layers: int
+) -> tuple[float, float]:
+    if purpose == "generation":
+        return decoded(config, layers=layers, **options)
+    return traced(config, again=purpose == "blocks again", layers=layers, **options)
+
+
+def show_twenty(made: Mapping[tuple[str, str], Mapping[str, tuple[float, float]]]) -> None:
+    """A table of what the plan says over what was traced, and which of them are not near 1."""
+    lines, odd = [], []
+    for (model, way), there in made.items():
+        ratios = {purpose: planned / found for purpose, (found, planned) in there.items()}
+        cells = [f"{ratios[name]:.2f}" if name in ratios else "" for name in PURPOSES]
+        lines.append([f"{model.rpartition('/')[2].removesuffix('-Instruct')}, {way}", *cells])
+        for purpose, ratio in ratios.items():
+            if not 0.9 <= ratio <= 1.1:
+                odd.append(f"{model}, {way}, {purpose}: {ratio:.3f}")
+    command.show(["the plan over a trace", *PURPOSES], lines)
+    count = sum(map(len, made.values()))
+    print(f"{count - len(odd)} of {count} are 0.9 to 1.1", *odd, sep="\n")
+
+
 def main() -> None:
     parser = command.parser("lab.benchmarks.memory_plan", __doc__)
     command.add_quick(parser)
     parser.add_argument("--trace", action="store_true", help="compare with traces")
+    parser.add_argument("--twenty", type=Path, metavar="FILE", help="compare twenty models")
     parser.add_argument("--gpu", action="store_true", help="compare with what a CUDA device holds")
     arguments = parser.parse_args()
     if arguments.gpu and not torch.cuda.is_available():
         parser.error("--gpu needs a CUDA device, and there is none")
     common.settle()
     result: dict[str, Any] = {}
-    if arguments.trace or arguments.gpu:
+    if arguments.twenty:
+        found = twenty(arguments.twenty, arguments.quick)
+        show_twenty(found)
+        for (model, way), purposes in found.items():
+            for purpose, (t, p) in purposes.items():
+                result[f"{model}, {way}, {purpose}"] = {"found": t, "planned": p}
+    elif arguments.trace or arguments.gpu:
         pairs = traces(arguments.quick, arguments.gpu)
         lines = [
             [n, f"{t / plans.GIB:.2f}", f"{p / plans.GIB:.2f}", f"{p / t:.2f}"]

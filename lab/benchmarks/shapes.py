@@ -32,9 +32,85 @@ SHAPES: dict[str, tuple[Any, tuple[int, ...], dict[str, int]]] = {
 }
 
 
+# The same of more models, for comparisons of the memory plan with traces
+MORE: dict[str, tuple[Any, tuple[int, ...], dict[str, Any]]] = {
+    "Qwen/Qwen2.5-7B-Instruct": (
+        Qwen2Config,
+        (152_064, 3584, 18_944, 28, 28, 4, 32_768),
+        {"tie_word_embeddings": False},
+    ),
+    "Qwen/Qwen2.5-14B-Instruct": (
+        Qwen2Config,
+        (152_064, 5120, 13_824, 48, 40, 8, 32_768),
+        {"tie_word_embeddings": False},
+    ),
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B": (
+        Qwen2Config,
+        (151_936, 1536, 8960, 28, 12, 2, 131_072),
+        {"tie_word_embeddings": False},
+    ),
+    "Qwen/Qwen3-1.7B": (Qwen3Config, (151_936, 2048, 6144, 28, 16, 8, 40_960), {"head_dim": 128}),
+    "Qwen/Qwen3-4B": (Qwen3Config, (151_936, 2560, 9728, 36, 32, 8, 40_960), {"head_dim": 128}),
+    "Qwen/Qwen3-8B": (
+        Qwen3Config,
+        (151_936, 4096, 12_288, 36, 32, 8, 40_960),
+        {"head_dim": 128, "tie_word_embeddings": False},
+    ),
+    "meta-llama/Llama-3.2-3B-Instruct": (
+        LlamaConfig,
+        (128_256, 3072, 8192, 28, 24, 8, 131_072),
+        {"head_dim": 128},
+    ),
+    "meta-llama/Llama-3.1-8B-Instruct": (
+        LlamaConfig,
+        (128_256, 4096, 14_336, 32, 32, 8, 131_072),
+        {"head_dim": 128, "tie_word_embeddings": False},
+    ),
+    "meta-llama/Llama-2-7b-chat-hf": (
+        LlamaConfig,
+        (32_000, 4096, 11_008, 32, 32, 32, 4096),
+        {"tie_word_embeddings": False},
+    ),
+    "TinyLlama/TinyLlama-1.1B-Chat-v1.0": (
+        LlamaConfig,
+        (32_000, 2048, 5632, 22, 32, 4, 2048),
+        {"tie_word_embeddings": False},
+    ),
+    "HuggingFaceTB/SmolLM2-360M-Instruct": (
+        LlamaConfig,
+        (49_152, 960, 2560, 32, 15, 5, 8192),
+        {},
+    ),
+    "HuggingFaceTB/SmolLM2-1.7B-Instruct": (
+        LlamaConfig,
+        (49_152, 2048, 8192, 24, 32, 32, 8192),
+        {},
+    ),
+    "google/gemma-3-1b-it": (
+        Gemma3TextConfig,
+        (262_144, 1152, 6912, 26, 4, 1, 32_768),
+        {"head_dim": 256},
+    ),
+}
+
+
 def shapes() -> dict[str, Any]:
     """transformers configurations, new ones at each call."""
-    return {
-        model: kind(**dict(zip(NAMES, numbers, strict=True)), **more, tie_word_embeddings=True)
-        for model, (kind, numbers, more) in SHAPES.items()
-    }
+    return {name: _configured(*described) for name, described in SHAPES.items()}
+
+
+def more_shapes() -> dict[str, Any]:
+    """The same of more models, the smallest first."""
+    both = {name: _configured(*described) for name, described in (SHAPES | MORE).items()}
+    return dict(sorted(both.items(), key=lambda pair: _size(pair[1])))
+
+
+def _size(config: Any) -> int:
+    table = config.vocab_size * config.hidden_size
+    block = config.hidden_size * (3 * config.intermediate_size + 2 * config.hidden_size)
+    return int(table + config.num_hidden_layers * block)
+
+
+def _configured(kind: Any, numbers: tuple[int, ...], more: dict[str, Any]) -> Any:
+    options = {"tie_word_embeddings": True, **dict(zip(NAMES, numbers, strict=True)), **more}
+    return kind(**options)

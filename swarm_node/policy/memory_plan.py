@@ -77,7 +77,9 @@ def plan_here(
         (policy.autocast_dtype or model.dtype).itemsize,
         policy.packing is Packing.NATIVE,
         # A base that is mapped from a file leaves memory while the copy is there
-        merges=not shares(policy.device) and policy.base is None and is_known(model.config),
+        merges=not (shares(policy.device) or policy.four_bits)
+        and policy.base is None
+        and is_known(model.config),
     )
     try:
         shape = plans.shape_of(model.config, sum(_sizes(model)) - adapters, adapters, turns)

@@ -29,12 +29,13 @@ KEPT = {
     "float32": (24.0, 16.0, 12.25, 22.0),
     "mixed": (26.0, 8.0, 8.25, 0.0),
     "adapters": (18.0, 8.0, 10.25, 0.0),
+    "mixed, adapters": (26.0, 8.0, 10.25, 0.0),
 }
 # Per parameter; 8-bit: two bytes, and two scales for 256 numbers
 STATE_BYTES = {"adamw": 8.0, "adamw_8bit": 2.06}
-# Of an entry of the logits that tokens are drawn from: as they are, and in float32 three times; in
+# Of an entry of the logits that tokens are drawn from: float32 three times; in
 # small vocabularies on a CPU float32 twice and float64 three times
-DRAWN_BYTES, EXACT_BYTES, EXACT = 16, 32, 4096
+DRAWN_BYTES, EXACT_BYTES, EXACT = 12, 32, 4096
 NF4_BYTES = 0.53  # per weight: half a byte, and its share of scales
 
 
@@ -74,8 +75,14 @@ class Arithmetic:
     trained: int  # bytes of a trained parameter, and of its gradient
     product: int  # bytes of a number in matrix products
     native: bool = False  # the hand-written training forward
-    # Under LoRA on a CPU: the decoder has a copy of the blocks beside those of the model
+    # Under LoRA on a CPU: the decoder has a copy of the blocks and the head beside those of the
+    # model
     merges: bool = False
+
+    @property
+    def four_bits(self) -> bool:
+        """Whether weights of blocks have 4 bits: each is written out in full for its product."""
+        return self.weight < 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +224,7 @@ def with_choice(
         ),
         PROCESS[how.device],
         room,
-        shape.block * shape.layers * how.product if lora else 0.0,
+        shape.block * shape.layers * how.product if lora and not how.four_bits else 0.0,
     )
 
 
@@ -238,18 +245,15 @@ def micro_batch(
     """Bytes that a forward and backward pass takes at its peak, beside weights, state and
     gradients.
     """
-    kind = (
-        "adapters"
-        if lora
-        else "mixed"
-        if how.product < 4
-        else "float32, native"
-        if how.native
-        else "float32"
-    )
+    if how.product < 4:
+        kind = "mixed, adapters" if lora else "mixed"
+    elif lora:
+        kind = "adapters"
+    else:
+        kind = "float32, native" if how.native else "float32"
     sizes = (shape.hidden, shape.feed_forward, shape.queries, shape.keys)
     kept = tokens * sum(size * unit for size, unit in zip(sizes, KEPT[kind], strict=True))
-    residual = tokens * shape.hidden * (how.product if lora else 4)
+    residual = tokens * shape.hidden * 4
     table = shape.vocabulary * shape.hidden
     # Bytes per weight that autocast keeps for the backward pass
     copy = how.product if how.weight > how.product else 0
@@ -297,10 +301,19 @@ def generation(
 
 
 def decoder_weights(shape: Shape, how: Arithmetic, lora: bool) -> float:
-    """The weights that the decoder has copies of. Under LoRA embedding and head are the base's."""
-    if lora:
-        return float(shape.block * shape.layers) if how.merges else 0.0
-    return float(shape.parameters)
+    """The weights that the decoder has copies of: those of the blocks and the output head, unless
+    it shares them with a frozen base. Of a base in 4 bits it has one at a time.
+    """
+    if how.four_bits:
+        return written_out(shape)
+    if lora and not how.merges:
+        return 0.0
+    return float(shape.block * shape.layers + shape.vocabulary * shape.hidden)
+
+
+def written_out(shape: Shape) -> float:
+    """The largest weight of a block."""
+    return float(shape.hidden * max(shape.feed_forward, shape.queries))
 
 
 def _choices(how: Arithmetic, config: LearningConfig, whole: int, frugal: bool) -> Iterator[Choice]:

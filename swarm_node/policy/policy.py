@@ -23,10 +23,12 @@ from swarm_node.common.terminal import native_kept
 from swarm_node.policy import named, tokenizer_trial, tree_attention
 from swarm_node.policy.batch import Batch, TokenGroup, build_rows, build_tree, unrecorded
 from swarm_node.policy.device import attempt, probed
+from swarm_node.policy.llama.four_bits import is_four_bits
 from swarm_node.policy.llama.llama_training import LlamaTraining
 from swarm_node.policy.log_probs import is_large, log_distribution, projected_log_probs
 from swarm_node.policy.precision import PLAIN, Precision
 from swarm_node.policy.recompute import Around, checkpointing
+from swarm_node.policy.residual import keep_in_float32
 from swarm_node.policy.soundness import (
     Damaged,
     Endless,
@@ -99,6 +101,7 @@ class Policy:
     def __post_init__(self) -> None:
         # Dropout would make recorded and recomputed log-probs disagree; gradients flow all the same
         self.model.eval()
+        keep_in_float32(self.model, self.autocast_dtype)
         self.eos_ids = _eos_ids(self.model, self.tokenizer)
         eos, pad = self.tokenizer.eos_token_id, self.tokenizer.pad_token_id
         self.eos_id = eos if eos is not None else min(self.eos_ids, default=None)
@@ -298,8 +301,11 @@ class Policy:
         head, source_T, target_T = self._head, batch.source_T, batch.target_T
         way = self.packing  # tried, if it has to be, before autocast keeps casts of weights
         frozen = head is not None and not head.weight.requires_grad
-        if head is not None and is_large(
-            len(batch.columns_U), head.out_features, head.in_features, frozen=frozen
+        # The head of the model itself would round logits to the type of autocast
+        rounds = self.autocast_dtype is not None
+        if head is not None and (
+            rounds
+            or is_large(len(batch.columns_U), head.out_features, head.in_features, frozen=frozen)
         ):
             with self._autocast():
                 hidden_TD = self._computed(batch, way, self.causal.base_model)[source_T]
@@ -366,10 +372,24 @@ class Policy:
             else nullcontext()
         )
 
+    @cached_property
+    def four_bits(self) -> bool:
+        """Whether the frozen base has linear layers in 4 bits."""
+        return any(map(is_four_bits, self.model.modules()))
+
+    @property
+    def has_adapters(self) -> bool:
+        """Whether LoRA adapters are trained, and not all weights."""
+        return hasattr(self.model, "disable_adapter")  # a PeftModel
+
     @property
     def causal(self) -> Any:
         """The model under its adapters."""
-        return self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
+        return self.model.get_base_model() if self.has_adapters else self.model
+
+    def without_adapters(self) -> AbstractContextManager[None]:
+        """Inside, the model computes as if it had no adapters."""
+        return self.model.disable_adapter() if self.has_adapters else nullcontext()
 
     @cached_property
     def _head(self) -> nn.Linear | None:
@@ -377,7 +397,9 @@ class Policy:
         else None.
         """
         head = self.causal.get_output_embeddings()
-        if type(head) is not nn.Linear or head.out_features < SMALL_VOCABULARY:
+        if type(head) is not nn.Linear:
+            return None
+        if head.out_features < SMALL_VOCABULARY and self.autocast_dtype is None:
             return None
         ids = torch.tensor(
             [[(7 * i + 3) % head.out_features for i in range(11)]], device=self.device

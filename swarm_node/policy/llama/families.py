@@ -8,6 +8,8 @@ from typing import Any
 
 from torch import nn
 
+from swarm_node.policy.llama.four_bits import is_four_bits
+
 WRAPPERS = ("base_layer", "modules_to_save")  # peft's names for a module inside another
 FAMILIES = {"LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 MODEL_TYPES = {"llama", "qwen2", "qwen3"}  # of the same, as their config.json has it
@@ -43,12 +45,12 @@ def require_known(model: Any) -> None:
 
 def require_plain_lora(module: Any) -> None:
     """Raises TypeError unless the module is plain LoRA, enabled and unmerged, on a plain linear
-    layer.
+    layer or on one in 4 bits.
     """
     base = getattr(module, "base_layer", None)
     named = f"{type(module).__name__} around {type(base).__name__}"
     if (
-        type(base) is not nn.Linear
+        not (type(base) is nn.Linear or is_four_bits(base))
         or not hasattr(module, "lora_A")
         or not hasattr(module, "scaling")
     ):

@@ -11,7 +11,12 @@ be replayed until the buffers move.
 LoRA adapters are merged into a copy of the base, and then cost a step nothing. Or they stay two
 thin products beside it: then a step takes a little longer, and an update costs no new copy, so that
 one decoder serves all rounds. On a card they always do, and there is one copy of the base: weights
-that are multiplied together lie in one piece of memory, of which the model's own are views.
+that are multiplied together lie in one piece of memory, of which the model's own are views. A base
+in 4 bits is never copied either, wherever it lies (four_bits.py).
+
+Products and attention may be in bfloat16. What the layers add to, norms and rotations are in
+float32 then, as in training (residual.py): a sum of many small terms in bfloat16 loses most of
+them.
 
 On a card all that a step reads and writes also stays at one place over rounds, in `Places`, for all
 prompts and rooms of one size. So a step that was recorded in one round can be replayed in the next.
@@ -32,9 +37,12 @@ from torch import Tensor, nn
 from swarm_node.policy import tree_attention
 from swarm_node.policy.device import to_device
 from swarm_node.policy.llama.families import require_known, require_plain_lora
+from swarm_node.policy.llama.four_bits import FourBits, add_adapters, is_four_bits
 from swarm_node.policy.llama.llama_training import adapters_of, base_of
+from swarm_node.policy.log_probs import wide_linear
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.precision import Map
+from swarm_node.policy.residual import residual_dtype
 from swarm_node.policy.tree_attention import attention_dtype, grow
 
 # Tokens by which the room for keys and values grows on a CPU, where a step attends to all of it
@@ -53,11 +61,19 @@ class Linear:
     weight: Tensor
     bias: Tensor | None
     packed: bool  # weight is in a layout of oneDNN's own
+    wide: bool = False  # the product is in float32, and alone
     # Of adapters that are not merged into the weight: [ranks, in] and [ranks, out]
     down: Tensor | None = None
     up: Tensor | None = None
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the product."""
+        return self.weight.dtype
+
     def __call__(self, x: Tensor) -> Tensor:
+        if self.wide:
+            return wide_linear(x, self.weight, self.bias)
         x = x.to(self.weight.dtype)
         if self.packed:
             product: Tensor = torch.ops.mkldnn._linear_pointwise(
@@ -65,9 +81,7 @@ class Linear:
             )
         else:
             product = F.linear(x, self.weight, self.bias)
-        if self.down is None or self.up is None:
-            return product
-        return product.addmm_(F.linear(x, self.down), self.up)
+        return add_adapters(product, x, self.down, self.up)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +145,8 @@ class LlamaDecoder:
     """Implements generator.Decoder. Takes a snapshot of the policy's weights when made."""
 
     def __init__(self, policy: Policy, *, merged: bool = True) -> None:
-        """`merged`: LoRA adapters are merged into the copy of the base. Without that, `renew` takes
-        the adapters of an update.
+        """`merged`: LoRA adapters are merged into the copy of the base, unless that is in 4 bits.
+        Without that, `renew` takes the adapters of an update.
         """
         model = policy.causal
         config = model.config
@@ -140,17 +154,19 @@ class LlamaDecoder:
         self._device = policy.device
         self._product_dtype = policy.autocast_dtype or model.dtype
         self._precision = policy.precision
-        self._merged = merged or not policy.precision.plain
-        # Autocast leaves the values between layers in their type
+        self._four_bits = policy.four_bits
+        self._merged = (merged or not policy.precision.plain) and not self._four_bits
+        # Of keys, values and attention. Autocast leaves the values between layers in their type
         one_flow = policy.precision.in_training
         self._dtype = model.dtype if one_flow else self._product_dtype
+        self._residual_dtype = residual_dtype(self._dtype)
         self._attended = (
             attention_dtype(self._device, self._product_dtype) if one_flow else self._dtype
         )
         self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
         self._head_dim = getattr(config, "head_dim", None) or config.hidden_size // self._heads
         self._eps = config.rms_norm_eps
-        self._embedding = self._cast(model.model.embed_tokens.weight)
+        self._embedding = model.model.embed_tokens.weight.detach()
         self._final_norm = self._cast(model.model.norm.weight)
         self._head = self._output(model)
         self._model, self._blocks = model, model.model.layers
@@ -207,7 +223,7 @@ class LlamaDecoder:
             else:
                 self._layers[index] = self._with_adapters(old, layer)
         if self._merged:
-            _copy_tensor(self._embedding, self._cast(self._model.model.embed_tokens.weight))
+            _copy_tensor(self._embedding, self._model.model.embed_tokens.weight.detach())
             _copy_tensor(self._final_norm, self._cast(self._model.model.norm.weight))
             if isinstance(self._head, Linear) and self._head.weight is not self._embedding:
                 _copy(self._head, self._output(self._model))
@@ -257,7 +273,8 @@ class LlamaDecoder:
         )
         real = torch.arange(longest, device=self._device) < lengths[:, None]
         self._prefix, self._new, self._most, self._some = [], 0, max_new, None
-        nothing = self._embedding.new_empty(asked, self._kv_heads, group_size, 0, self._head_dim)
+        slots = asked, self._kv_heads, group_size, 0, self._head_dim
+        nothing = torch.empty(slots, dtype=self._dtype, device=self._device)
         self._suffix = [(nothing, nothing) for _ in self._layers]
         self._at.zero_()
         known, old = self._known(prompts, found)
@@ -294,7 +311,7 @@ class LlamaDecoder:
             if fresh is None
             else torch.searchsorted(fresh, columns[:, -1].contiguous())
         )
-        hidden = self._forward(self._embedding[tree.ids_L[fed]], cos, sin, attend, last)
+        hidden = self._forward(self._embedded(tree.ids_L[fed]), cos, sin, attend, last)
         bias = torch.zeros(real.shape, dtype=self._dtype, device=self._device).masked_fill_(
             ~real, float("-inf")
         )
@@ -343,11 +360,11 @@ class LlamaDecoder:
             for table in (self._cos, self._sin)
         )
         if self._some is None:
-            logits = self._head(self._forward(self._embedding[tokens], cos, sin, self._attend_new))
+            logits = self._head(self._forward(self._embedded(tokens), cos, sin, self._attend_new))
         else:
             some, attend = self._some, partial(self._attend_some, self._some, len(tokens))
             found = self._head(
-                self._forward(self._embedding[tokens[some]], cos[some], sin[some], attend)
+                self._forward(self._embedded(tokens[some]), cos[some], sin[some], attend)
             )
             logits = _spread(found, some, len(tokens))
         self._at.add_(1)
@@ -453,8 +470,9 @@ class LlamaDecoder:
                     self._norm(qk[:, heads:], layer.k_norm, dim),
                 )
                 qk = torch.cat([q, k], dim=1)
+            qk = qk.to(self._residual_dtype)
             qk = torch.addcmul(qk * cos, qk.roll(dim // 2, dims=-1), sin)
-            qk, v = self._as_attended(qk), self._as_attended(v)
+            qk, v = (self._as_attended(part.to(self._dtype)) for part in (qk, v))
             seen = self._as_attended(attend(index, qk[:, :heads], qk[:, heads:], v))
             if wanted is not None and index + 1 == len(self._layers):
                 x, seen = x[wanted], seen[wanted]
@@ -463,6 +481,9 @@ class LlamaDecoder:
             gate, up = both.chunk(2, dim=-1)
             x = x + layer.down(F.silu(gate).mul_(up))
         return self._norm(x, self._final_norm, size)
+
+    def _embedded(self, ids: Tensor) -> Tensor:
+        return self._embedding[ids].to(self._residual_dtype)
 
     def _as_attended(self, x: Tensor) -> Tensor:
         """Rounds x to the type in which training computes attention."""
@@ -478,7 +499,7 @@ class LlamaDecoder:
         return self._as_attended(raised) / raised.sum(dim=-1, keepdim=True)
 
     def _norm(self, x: Tensor, weight: Tensor, size: int) -> Tensor:
-        return F.rms_norm(x, (size,), weight, self._eps)
+        return F.rms_norm(x.to(weight.dtype), (size,), weight, self._eps)
 
     def _rope_table(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """cos and sin [..., 1, head_dim] for flat positions, [..., head_dim] otherwise; the sine is
@@ -487,8 +508,8 @@ class LlamaDecoder:
         angles = positions[..., None].float() * self._frequencies
         cos, sin = (f(angles) * self._rope_scale for f in (torch.cos, torch.sin))
         tables = (
-            torch.cat([cos, cos], dim=-1).to(self._dtype),
-            torch.cat([-sin, sin], dim=-1).to(self._dtype),
+            torch.cat([cos, cos], dim=-1).to(self._residual_dtype),
+            torch.cat([-sin, sin], dim=-1).to(self._residual_dtype),
         )
         return (tables[0].unsqueeze(1), tables[1].unsqueeze(1)) if positions.dim() == 1 else tables
 
@@ -521,7 +542,7 @@ class LlamaDecoder:
 
     def _adapted(self, product: Map, *modules: Any) -> Map:
         """The product of these layers with the present adapters of all of them beside it."""
-        assert isinstance(product, Linear)
+        assert isinstance(product, Linear | FourBits)
         pairs = [adapters_of(module) for module in modules]
         if not any(pairs):
             return product
@@ -531,7 +552,7 @@ class LlamaDecoder:
             nothing = down.new_empty(base_of(module).out_features, 0)
             ups.append(torch.cat([nothing, *(up for _, up in own)], dim=1))
         up = torch.block_diag(*ups).T  # type: ignore[no-untyped-call]
-        down, up = (part.detach().to(product.weight.dtype).contiguous() for part in (down, up))
+        down, up = (part.detach().to(product.dtype).contiguous() for part in (down, up))
         if product.down is None or product.up is None:
             return replace(product, down=down, up=up)
         product.down.copy_(down)
@@ -539,18 +560,29 @@ class LlamaDecoder:
         return product
 
     def _cast(self, weight: Tensor) -> Tensor:
-        return weight.detach().to(self._dtype)
+        """The weight of a norm."""
+        return weight.detach().to(self._residual_dtype)
+
+    def _packs(self, weight: Tensor) -> bool:
+        """Whether to have a copy of this weight that multiplies faster. A base in 4 bits was asked
+        for to save memory.
+        """
+        return not self._four_bits and _worth_packing(weight)
 
     def _output(self, model: Any) -> Map:
-        """The output head. If it is the embedding, in the same type and not packed, the two share
-        one copy.
+        """The output head, whose logits are float32. If it is the embedding, in the same type and
+        not packed, the two share one copy.
         """
-        head = model.lm_head
+        head, rounds = model.lm_head, self._product_dtype.itemsize < 4
+        if rounds and not shares(self._device):  # a CPU has no product of two types
+            return self._linear(head, dtype=torch.float32)
         tied = type(head) is nn.Linear and head.weight is model.model.embed_tokens.weight
-        if tied and self._dtype == self._product_dtype and not _worth_packing(self._embedding):
+        in_type = self._embedding.dtype == self._product_dtype
+        if tied and in_type and not self._packs(self._embedding):
             bias = None if head.bias is None else head.bias.detach().to(self._product_dtype)
-            return Linear(self._embedding, bias, packed=False)
-        return self._linear(head, dtype=self._product_dtype)
+            return Linear(self._embedding, bias, packed=False, wide=rounds)
+        made = self._linear(head, dtype=self._product_dtype)
+        return replace(made, wide=True) if rounds and isinstance(made, Linear) else made
 
     def _linear(self, *modules: nn.Linear, dtype: torch.dtype | None = None) -> Map:
         """One product for all of these layers, in `dtype` or the compute type."""
@@ -561,11 +593,16 @@ class LlamaDecoder:
             product := self._precision.side_by_side(modules, bias, self._product_dtype)
         ) is not None:
             return product
+        bases = [base_of(m) for m in modules]
+        if all(map(is_four_bits, bases)):
+            for m in modules:
+                require_plain_lora(m)
+            return FourBits(tuple(bases), dtype)
         weights = [_weight(m, merged=self._merged).to(dtype) for m in modules]
         if not self._merged and shares(self._device):
             return Linear(_in_one_piece(weights, modules), bias, packed=False)
         weight = torch.cat(weights) if len(weights) > 1 else weights[0]
-        if _worth_packing(weight):
+        if self._packs(weight):
             return Linear(torch.ops.mkldnn._reorder_linear_weight(weight), bias, packed=True)
         return Linear(weight, bias, packed=False)
 

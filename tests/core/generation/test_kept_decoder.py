@@ -7,9 +7,9 @@ import torch
 
 from swarm_node.generation import block
 from swarm_node.generation import generator as module
-from swarm_node.generation.generator import BatchGenerator
+from swarm_node.generation.generator import BatchGenerator, choose_decoder
 from swarm_node.policy import memory_plan
-from swarm_node.policy.llama import llama_decoder
+from swarm_node.policy.llama import families, llama_decoder
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
 from swarm_node.policy.memory_plan import fitted
 from swarm_node.policy.plan import GIB
@@ -206,10 +206,55 @@ def test_the_decoder_has_no_weight_of_its_own(family, as_on_a_card) -> None:
         assert torch.equal(one.gate_up.weight, other.gate_up.weight)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_with_one_copy_log_probs_are_those_of_transformers_with_peft(family, as_on_a_card) -> None:
-    policy, prompt = adapted(family), [3, 4, 5]
-    policy.keeps_decoder = False
+# Models that the decoder knows, in what they differ
+YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0}
+LLAMA3 = {
+    "rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+}  # fmt: skip
+SHORTER = {"original_max_position_embeddings": 32}
+MODELS = {
+    "Llama": ("Llama", {}),
+    "Llama, head tied": ("Llama", {"tie_word_embeddings": True}),
+    "Llama, biases": ("Llama", {"attention_bias": True, "mlp_bias": True}),
+    "Llama 3's rotation": ("Llama", {"rope_parameters": LLAMA3 | SHORTER}),
+    "Llama, linear rotation": (
+        "Llama",
+        {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}},
+    ),
+    "Llama, a key for each head": ("Llama", {"num_key_value_heads": 4}),
+    "Llama, one key": ("Llama", {"num_key_value_heads": 1}),
+    "Llama, wide heads": ("Llama", {"head_dim": 16}),
+    "Qwen2": ("Qwen2", {}),
+    "Qwen2, head of its own": ("Qwen2", {"tie_word_embeddings": False}),
+    "Qwen2, YaRN": ("Qwen2", {"rope_parameters": YARN | SHORTER}),
+    "Qwen3": ("Qwen3", {}),
+    "Qwen3, head tied": ("Qwen3", {"tie_word_embeddings": True}),
+    "Qwen3, biases": ("Qwen3", {"attention_bias": True}),
+    "Qwen3, YaRN": ("Qwen3", {"rope_parameters": YARN | SHORTER}),
+}
+
+
+def varied(name: str, **options):
+    """A policy of one of MODELS with adapters, and with biases and norms that are not those of a
+    new model, where a mistake in them would not show.
+    """
+    family, own = MODELS[name]
+    policy = tiny_policy(family, eos=MANY_EOS, **own, **options)
+    random = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for place, weight in policy.model.named_parameters():
+            if place.endswith("bias") or "norm" in place:
+                weight.add_(0.3 * torch.randn(weight.shape, generator=random))
+    policy = with_lora(policy)
+    trained(policy, 1)
+    return policy
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_with_one_copy_log_probs_are_those_of_transformers_with_peft(name, as_on_a_card) -> None:
+    policy, prompt = varied(name), [3, 4, 5]
+    assert choose_decoder(policy, "auto") is LlamaDecoder
     config = GenerationConfig(max_completion_length=12)
     generator = BatchGenerator(policy, config, decoder="native")
     for number in range(3):
@@ -224,6 +269,12 @@ def test_with_one_copy_log_probs_are_those_of_transformers_with_peft(family, as_
                 chosen = torch.log_softmax(scores, -1).gather(1, torch.tensor(tokens.ids)[:, None])
                 assert tokens.log_probs == pytest.approx(chosen[:, 0].tolist(), abs=1e-4)
         trained(policy, number)
+
+
+def test_all_families_of_the_decoder_are_among_these_models() -> None:
+    assert {f"{family}ForCausalLM" for family, _ in MODELS.values()} == families.FAMILIES
+    kinds = {own.get("rope_parameters", {}).get("rope_type") for _, own in MODELS.values()}
+    assert kinds >= families.STATIC_ROPE - {"default"}
 
 
 def test_a_policy_trains_on_weights_that_its_decoder_shares(as_on_a_card) -> None:

@@ -122,10 +122,18 @@ def test_a_block_is_one_graph_to_the_compiler() -> None:
 
 
 def test_the_tied_head_is_the_embedding() -> None:
-    tied = LlamaDecoder(tiny_policy("Qwen2", autocast=torch.bfloat16))
+    tied = LlamaDecoder(tiny_policy("Qwen2"))
     assert tied._head.weight is tied._embedding
-    untied = LlamaDecoder(tiny_policy("Llama", autocast=torch.bfloat16))
+    untied = LlamaDecoder(tiny_policy("Llama"))
     assert untied._head.weight is not untied._embedding
+
+
+@pytest.mark.parametrize("family", ["Qwen2", "Llama"])
+def test_there_is_no_copy_of_the_embedding(family) -> None:
+    """Where products are in another type, the head has a copy in it, and the embedding none."""
+    policy = tiny_policy(family, autocast=torch.bfloat16)
+    embedding = policy.model.get_input_embeddings().weight
+    assert LlamaDecoder(policy)._embedding.data_ptr() == embedding.data_ptr()
 
 
 @pytest.mark.parametrize("vocabulary", [100, 128, 1000, 20_000])

@@ -59,10 +59,14 @@ def test_a_frozen_head_gets_no_gradient(small_chunks) -> None:
     assert len(ours) == 3 and torch.allclose(ours[2], theirs[2], atol=1e-6)
 
 
-def test_under_autocast_products_are_those_of_the_direct_way(small_chunks) -> None:
+def test_under_autocast_gradients_are_those_of_the_direct_way_and_logits_are_not_rounded(
+    small_chunks,
+) -> None:
+    exact = results(direct, head(), 1.0)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         ours, theirs = (results(way, head(), 1.0) for way in (chunks.projected_log_probs, direct))
-    assert torch.allclose(ours[0], theirs[0], atol=1e-6)
+    # What is left comes of the weights, which are rounded
+    assert (ours[0] - exact[0]).norm() <= 0.8 * (theirs[0] - exact[0]).norm()
     for got, wanted in zip(ours[2:], theirs[2:], strict=True):
         assert (got - wanted).norm() <= 2e-2 * wanted.norm()
 

@@ -113,7 +113,9 @@ def test_adapters_on_a_cpu_take_little_memory_or_half_of_it_for_a_whole_group() 
 
 
 def test_a_copy_that_adapters_are_merged_into_counts_and_a_card_has_none() -> None:
-    """The base of 2.8 billion weights in blocks is in bfloat16, and a copy would be."""
+    """The base of 2.8 billion weights in blocks is in bfloat16, and a copy of these and of the head
+    would be.
+    """
     config = LearningConfig(
         model=ModelConfig(lora_rank=16), generation=GenerationConfig(max_completion_length=256)
     )
@@ -124,7 +126,7 @@ def test_a_copy_that_adapters_are_merged_into_counts_and_a_card_has_none() -> No
         plans.generation(shape, plans.Arithmetic("cuda", 2, 4, 2, merges=merges), True, 72, 512, 8)
         for merges in (True, False)
     )
-    assert 5.0 < (merged - beside) / GIB < 5.4
+    assert 5.6 < (merged - beside) / GIB < 6.0
     assert on_card.fits and on_card.generation == pytest.approx(beside)
 
 
