@@ -22,7 +22,7 @@ from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.interfaces import Trainer
 
 # The number rises when what `extra` holds changes: tests/core/training/test_checkpoint_schema.py
-FORMAT = 2
+FORMAT = 3
 STATE, OPTIMIZER = "state.json", "optimizer.safetensors"
 PARTIAL = ".partial-"
 DAMAGED = "damaged-"

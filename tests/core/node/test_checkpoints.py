@@ -13,6 +13,7 @@ from swarm_node.node.checkpoints import Keeper, Kept
 from swarm_node.node.evaluation import Measured
 from swarm_node.node.learner import Learner
 from swarm_node.policy.soundness import Damaged
+from swarm_node.rollouts.curriculum import CurriculumState
 from swarm_node.rollouts.groups import Group, StepReport
 from swarm_node.settings import NodeConfig
 from swarm_node.telemetry.events import Telemetry
@@ -102,6 +103,24 @@ def test_the_same_in_a_checkpoint_of_this_version_is_damaged(home: Path) -> None
         kept_in(home)
 
 
+@pytest.mark.parametrize(
+    "curriculum", [{"version": 2}, {"tasks": {"a/1": {"right": 9.0}}}, "practise this", [1]]
+)
+def test_so_is_one_whose_tasks_no_node_writes(home: Path, curriculum: object) -> None:
+    change(home, extra={"curriculum": curriculum})
+    with pytest.raises(UserError, match="is damaged"):
+        kept_in(home)
+
+
+def test_a_home_of_a_version_that_chose_no_tasks_begins_to_choose(home: Path) -> None:
+    file = home / "checkpoints" / "00000002" / checkpoint.STATE
+    state = json.loads(file.read_text())
+    del state["extra"]["curriculum"]
+    file.write_text(json.dumps({**state, "format": 2}))
+    kept = kept_in(home)
+    assert kept.done == 2 and not kept.warnings and kept.curriculum == CurriculumState()
+
+
 def test_a_checkpoint_of_a_newer_version_is_not_called_damaged(home: Path) -> None:
     change(home, format=checkpoint.FORMAT + 1, made_by="9.9.0\x1b[2J")
     with pytest.raises(
@@ -119,9 +138,10 @@ def test_a_checkpoint_says_which_version_made_it(home: Path) -> None:
 # What a checkpoint holds besides tensors, as names and types. Whoever changes this raises FORMAT,
 # so that homes of the version before are read as such and are not called damaged.
 SHAPE = {
-    "format": 2,
+    "format": 3,
     "fields": {
         "extra": {
+            "curriculum": {"rounds": "int", "tasks": {}, "version": "int"},  # may lack any
             "defence": {},
             "measured": {"before": {}, "now": {}, "right": {}, "wrong": {}},  # may lack any
             "model": "any",
