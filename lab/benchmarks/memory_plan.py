@@ -250,8 +250,8 @@ def traced(
     # One row, no pads
     batch = replace(build_rows([unrecorded([0], [[0] * tokens])], device), mask=None)
     count: Any = Card() if card else Bytes()
-    wide = nullcontext() if card else patch.object(of_log_probs, "wide_linear", _wide)
-    fake = nullcontext() if card else FakeTensorMode(allow_non_fake_inputs=True)
+    wide: Any = nullcontext() if card else patch.object(of_log_probs, "wide_linear", _wide)
+    fake: Any = nullcontext() if card else FakeTensorMode(allow_non_fake_inputs=True)
     with wide, fake, count, device:
         model = AutoModelForCausalLM.from_config(
             config, dtype=torch.bfloat16 if lora else torch.float32
@@ -417,7 +417,8 @@ def _compared(
 
 def show_twenty(made: Mapping[tuple[str, str], Mapping[str, tuple[float, float]]]) -> None:
     """A table of what the plan says over what was traced, and which of them are not near 1."""
-    lines, odd = [], []
+    lines: list[list[str]] = []
+    odd: list[str] = []
     for (model, way), there in made.items():
         ratios = {purpose: planned / found for purpose, (found, planned) in there.items()}
         cells = [f"{ratios[name]:.2f}" if name in ratios else "" for name in PURPOSES]
