@@ -124,9 +124,8 @@ def _suited(config: EvaluationConfig) -> LearningConfig:
     """The options that suit this model, or the one that a checkpoint began from, as for a node with
     that model.
     """
-    settings = EnvironmentConfig(
-        use=config.use, tasks=config.tasks, answer=config.answer, shots=config.shots
-    )
+    given = {"answer": config.answer} if "answer" in config.model_fields_set else {}
+    settings = EnvironmentConfig(use=config.use, tasks=config.tasks, shots=config.shots, **given)
     model = (
         config.model if config.model.lora_rank else config.model.model_copy(update={"lora_rank": 0})
     )
