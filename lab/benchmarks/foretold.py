@@ -110,7 +110,8 @@ def _update(
 
 def of_choice(choice: Choice) -> NodeConfig:
     """The configuration of a first run with this choice."""
-    return suited(NodeConfig.model_validate({"model": {"name": choice.model.name}}), choice=choice)
+    model = {"name": choice.model.name, "revision": choice.model.hub.revision}
+    return suited(NodeConfig.model_validate({"model": model}), choice=choice)
 
 
 def of_file(file: Path) -> NodeConfig:

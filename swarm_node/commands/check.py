@@ -47,8 +47,9 @@ def command(argv: list[str]) -> None:
     lines += plugins.gone()
     known = going_on(given, given.home.expanduser(), lines.append)
     changed = follow_card(known, lines.append)
-    card = Room(f"a card of {changed.memory}", *[_bytes(changed.memory)] * 2, bfloat16=True)
-    config = resolved(changed, say, looking(say), card if changed.memory else None)
+    size = _bytes(changed.memory)
+    card = Room(f"a card of {changed.memory}", size, size, bfloat16=True) if size else None
+    config = resolved(changed, say, looking(say), card)
     file, sources = sources_of(CheckConfig, argv, "swarm-node check")
     usual = NodeConfig.model_validate(empty_sections(NodeConfig))
     dumped = (
@@ -92,13 +93,15 @@ def examine(config: NodeConfig, card: str = "") -> list[str]:
         notes = [f"{'warning: ' * warning}{text}" for warning, text in environment.notes]
     if card:
         return [*notes, *_planned(plan_for(config, card, turns), config)]
-    room = room_on_card(config)
-    if room and is_awaited(config.model.name, config.model.revision):
+    awaited = is_awaited(config.model.name, config.model.revision)
+    if room := room_on_card(config) if awaited else None:
         of_card = config if room.bfloat16 else with_dtype(config, "float32")
-        plan = plan_for(of_card, f"{room.free / MIB:.0f}MB", turns)
-        awaited = f"model: {config.model.name} is not here yet: swarm-node run gets it"
-        tasks = f"tasks: {', '.join(tasks_of(config))}"
-        return [awaited, tasks, *notes, *_planned(plan, config)]
+        return [
+            f"model: {config.model.name} is not here yet: swarm-node run gets it",
+            f"tasks: {', '.join(tasks_of(config))}",
+            *notes,
+            *_planned(plan_for(of_card, f"{room.free / MIB:.0f}MB", turns), config),
+        ]
     policy = configured_policy(config)
     plan = plan_here(config, policy, config.limits, turns)
     generator = BatchGenerator(policy, config.generation)

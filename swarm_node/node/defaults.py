@@ -62,7 +62,7 @@ def resolved(config: N, tell: named.Tell, get: Get | None = None, room: Room | N
     elif by_card.is_pinned(kept.get("name"), kept.get("revision")):
         name, revision = str(kept["name"]), str(kept["revision"])
         named.only_here(name, revision)
-    elif get and (choice := _of_card(config, tell, get, room)):
+    elif get and not kept and (choice := _of_card(config, tell, get, room)):
         name, revision = choice.model.name, choice.model.hub.revision
     else:
         name = _first_model(config, tell)
@@ -71,7 +71,9 @@ def resolved(config: N, tell: named.Tell, get: Get | None = None, room: Room | N
     if kept.get("name") == name and isinstance(rank, int) and 0 <= rank <= MAX_RANK:
         config = _filled(config, {"model": {"lora_rank": rank}})
     if choice is None and by_card.choice_of(name):
-        choice = by_card.choice_of(name, room or room_on_card(config))
+        room = room or room_on_card(config)
+        is_of_home = by_card.is_pinned(kept.get("name"), kept.get("revision"))
+        choice = by_card.choice_of(name, room) if room or is_of_home else None
     return suited(config, choice=choice)
 
 
@@ -136,13 +138,11 @@ def newest(folder: Path, remedy: str) -> Path:
 
 def suited(config: C, base: object = "", choice: Choice | None = None) -> C:
     """The configuration with the options that suit its model or, if given, `base`: the model that a
-    checkpoint began from. `choice`: how that model is trained on the card that is here. UserError
-    for an unknown task.
+    checkpoint began from. `choice`: how that model is trained on a card. UserError for an unknown
+    task.
     """
-    name = base or config.model.name
-    if named.is_starter(name):
+    if named.is_starter(base or config.model.name):
         return config
-    choice = choice or by_card.choice_of(name)
     if choice and (made := _of_a_chat(config, choice)):
         return made
     if first := first_tasks(config):
@@ -159,10 +159,12 @@ def suited(config: C, base: object = "", choice: Choice | None = None) -> C:
 
 def _of_a_chat(config: C, choice: Choice) -> C | None:
     """The configuration of a model that answers as in a chat: it thinks in tags and answers in
-    tags, and has room for both. None where its user asks for texts to go on with. Questions of the
-    user's own keep the form of their answers.
+    tags, and has room for both. None where its user asks for texts to go on with, or for an
+    environment. Questions of the user's own keep the form of their answers.
     """
     if first_tasks(config):
+        if config.environment.use:
+            return None
         config = with_environment(config, tasks=chat_tasks())
         config = _filled(config, {"environment": {"at_once": AT_ONCE}})
     kinds = [kind for kind, _ in by_kind(config)]

@@ -1,9 +1,11 @@
 """The model that a first run trains on a graphics card, where its user names none. Loads no torch.
 
-`CHOICES` says which model needs how much free memory, and how it is trained there. Its figures come
-from the plan of policy/plan.py, rounded up: a test asks the plan whether each choice fits into the
-room that it claims, with micro-batches of 8,192 tokens and all completions decoded at the same
-time. The largest choice that fits is taken, if a hub answers or the model is here already.
+`CHOICES` says which model needs how much free memory, and how it is trained there. No figure is
+below what the plan of policy/plan.py asks: a test plans each choice in the room that it claims,
+where it has to fit with micro-batches of 8,192 tokens and all completions decoded at the same time.
+Small models claim more than that, since what a driver and a desktop take of a small card counts for
+more, and a larger micro-batch is faster. The largest choice that fits is taken, if a hub answers or
+the model is here already.
 
 All of these models have the licence Apache-2.0, as their cards on the hub say. Qwen2.5-3B, which
 lies between them in size, has the Qwen Research License, which forbids commercial use, and so is no
@@ -134,8 +136,8 @@ Agrees = Callable[[str], bool]  # to this question
 
 def is_pinned(name: object, revision: object) -> bool:
     """Whether this is a model of ours at a commit that some version of this program pinned."""
-    pins = {(choice.model.name, choice.model.hub.revision) for choice in CHOICES}
-    return (name, revision) in pins | EARLIER
+    pins = {(choice.model.name, choice.model.hub.revision) for choice in CHOICES} | EARLIER
+    return isinstance(name, str) and isinstance(revision, str) and (name, revision) in pins
 
 
 def choice_of(name: object, room: Room | None = None) -> Choice | None:

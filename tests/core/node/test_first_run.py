@@ -200,8 +200,28 @@ def test_texts_to_go_on_with_are_no_chat(machine, hub, tmp_path) -> None:
 
 
 def test_all_weights_get_a_small_rate() -> None:
-    given = {"model": {"name": QWEN2_5_1_5B.name, "lora_rank": 0}}
-    assert suited(NodeConfig.model_validate(given)).training.learning_rate == 1e-6
+    config = NodeConfig.model_validate({"model": {"name": QWEN2_5_1_5B.name, "lora_rank": 0}})
+    assert suited(config, choice=CHOICES[1]).training.learning_rate == 1e-6
+
+
+def test_a_model_that_the_user_names_is_trained_as_on_a_card_only_where_a_card_is(
+    machine, hub, tmp_path
+) -> None:
+    name = {"model": {"name": "Qwen/Qwen2.5-0.5B-Instruct"}}
+    config = first_run(tmp_path, [], **name)
+    assert config.environment.answer == "auto" and config.generation.max_completion_length == 16
+    card(machine, 24)
+    config = first_run(tmp_path, [], **name)
+    assert config.environment.answer == "tags" and config.generation.max_completion_length == 256
+    assert not config.model.revision  # its main branch, as for each model that a user names
+
+
+def test_an_environment_that_the_user_names_asks_its_own_first_tasks(
+    machine, hub, tmp_path
+) -> None:
+    card(machine, 8)
+    config = first_run(tmp_path, [], environment={"use": ["basics"]})
+    assert config.environment.tasks[0] == "next/few"
 
 
 # Later starts
