@@ -162,20 +162,26 @@ def _of_a_chat(config: C, choice: Choice) -> C | None:
     tags, and has room for both. None where its user asks for texts to go on with, or for an
     environment. Questions of the user's own keep the form of their answers.
     """
-    if first_tasks(config):
-        if config.environment.use:
-            return None
-        config = with_environment(config, tasks=chat_tasks())
-        config = _filled(config, {"environment": {"at_once": AT_ONCE}})
+    if config.environment.use and first_tasks(config):
+        return None
+    options = choice.options()
+    if "lora_rank" in config.model.model_fields_set and not config.model.lora_rank:
+        options["training"]["learning_rate"] = ALL_WEIGHTS
+    config = _with_chat_tasks(_filled(config, options))
     kinds = [kind for kind, _ in by_kind(config)]
     if config.environment.shots or any(kind.continued for kind in kinds):
         return None
     if all(kind.usual for kind in kinds):
         config = _filled(config, {"environment": by_card.ANSWERS})
-    options = choice.options()
-    if "lora_rank" in config.model.model_fields_set and not config.model.lora_rank:
-        options["training"]["learning_rate"] = ALL_WEIGHTS
-    return _filled(config, options)
+    return config
+
+
+def _with_chat_tasks(config: C) -> C:
+    """The configuration with tasks for a chat model, where its user brings none."""
+    if not first_tasks(config):
+        return config
+    config = with_environment(config, tasks=chat_tasks())
+    return _filled(config, {"environment": {"at_once": AT_ONCE}})
 
 
 def chat_tasks() -> tuple[str, ...]:
