@@ -62,7 +62,7 @@ class LimitsConfig(Section):
     """
     download: Count = 500
     """Megabytes that a first run can download without asking, when it chooses a model for your
-    graphics card. Above that it asks at the terminal. Where nobody is at a terminal, as in most
+    GPU. Above that it asks at the terminal. Where nobody is at a terminal, as in most
     containers, it trains smollm2-135m instead, and says what to set here. A model that you name is
     downloaded in any case.
     """
