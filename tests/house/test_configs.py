@@ -15,13 +15,14 @@ from swarm_node.settings.simulation import SimulationConfig
 from tests.commands import resolve
 
 ROOT = Path(__file__).parents[2]
+SIMULATED = ("simulate", "specialists", "starters")
 
 
 @pytest.mark.parametrize(
     "file", sorted((ROOT / "configs").glob("*.toml")), ids=lambda path: path.name
 )
 def test_every_config_file_in_the_repository_is_valid(file):
-    kind = SimulationConfig if file.stem in ("simulate", "specialists", "starters") else NodeConfig
+    kind = SimulationConfig if file.stem in SIMULATED else NodeConfig
     config = resolve(kind, file, {})
     assert flatten(tomllib.loads(file.read_text())).keys() <= flatten(config.model_dump()).keys()
 
@@ -66,11 +67,7 @@ def test_the_recipe_of_the_paper_asks_all_tasks_of_the_paper_and_no_others():
     assert sorted(config.environment.tasks) == sorted(f"{name}/paper" for name in PAPER)
 
 
-NODES = [
-    file
-    for file in sorted((ROOT / "configs").glob("*.toml"))
-    if file.stem not in ("simulate", "starters")
-]
+NODES = [file for file in sorted((ROOT / "configs").glob("*.toml")) if file.stem not in SIMULATED]
 CARDS = [file for file in NODES if named_card(file.read_text())]
 RUN = ("Nobody has run it on a card yet.", "Run here", "Not run here")
 
