@@ -121,7 +121,8 @@ a broken line: skip it. Two keys are in every object: `time`, in seconds since 1
 the name of the event. The other keys depend on the event. A number that is not finite is `null`.
 Later versions may add keys and events: skip what you do not know.
 
-A node writes RunStarted, RoundDone, CheckpointSaved, Validated, Notice, Warned and RunFinished. A
+A node writes RunStarted, RoundDone, CheckpointSaved, Validated, Notice, Warned and RunFinished; and
+Chosen, if it chooses its tasks. A
 simulation writes RunStarted, CellStarted, CellRound, CellFinished, CellFailed, Notice, Warned and
 RunFinished.
 """

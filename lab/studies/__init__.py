@@ -10,7 +10,7 @@ extra `studies`.
 on a GPU     sapo_on_a_card (the paper's four arms; not run on a GPU yet)
 sharing      equal_price (against the strongest lone learners), samplers (ways to share that cost no
              own tasks); parts: runner, statistics, rates, objectives
-learning     forgetting (tasks that a specialist never asks)
+learning     forgetting (tasks that a specialist never asks), band (tasks that a node chooses)
 figures      scale (up to 10,000 nodes), joining (by a card or a code)
 attacks      eclipse (hostile share of a view), storm (16 nodes, four hostile), hundred (network
              processes for an hour, without their operators, with newer cards); parts: attackers,

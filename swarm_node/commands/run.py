@@ -20,7 +20,7 @@ from swarm_node.common.command import Command
 from swarm_node.common.console import Terminal
 from swarm_node.common.loading import quickly
 from swarm_node.environments.registry import build_environment, by_kind
-from swarm_node.home.asks import asked_by, going_on, keep
+from swarm_node.home.asks import TASKS, asked_by, going_on, keep
 from swarm_node.home.folder import load_identity, owned
 from swarm_node.network.client import build_network
 from swarm_node.network.transport.backends import check_addresses
@@ -89,6 +89,8 @@ def run(config: NodeConfig, console: Console, asked: Mapping[str, Any]) -> None:
         progress = RecentRounds(time.monotonic)
         progress.note("asks", {kind.name: tasks for kind, tasks in by_kind(config)})
         progress.note("at_once", config.environment.at_once)
+        # A list that the user gave is part of an invitation, one that the node chose from is not
+        progress.note("chooses", config.environment.choose and TASKS not in asked)
         network = build_network(config, identity, environment, progress.facts, time.time)
         network.start()
         stack.callback(network.close)

@@ -13,6 +13,7 @@ from swarm_node.common.errors import UserError, printable, reason_of
 from swarm_node.common.files import open_to_write
 from swarm_node.home.folder import in_use
 from swarm_node.network.process import control
+from swarm_node.rollouts.curriculum import summary
 from swarm_node.settings import AskConfig, StatusConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.limits import PAUSE_FILE
@@ -209,6 +210,9 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
             f"took {training['round_seconds']:.2f} s, {reward}{training['external_informative']} "
             f"external groups in it, {training['received']} received so far"
         )
+    if chosen := training.get("chosen"):
+        told = summary(chosen["practised"], chosen["dropped"], chosen["unasked"])
+        lines.append(f"tasks: {told}")
     if "shared_rounds" in training:
         alone = f"; the last one was alone: {training['alone']}" if training.get("alone") else ""
         lines.append(

@@ -74,6 +74,18 @@ class EnvironmentKind(Protocol):
         """The tasks if a configuration names this environment and no task."""
         return ()
 
+    @property
+    def candidates(self) -> Sequence[str]:
+        """The tasks from which a node chooses if none is named, for a small pre-trained model, such
+        as one of a hundred million parameters on a CPU. The first ones are asked first.
+        """
+        return ()
+
+    @property
+    def larger_candidates(self) -> Sequence[str]:
+        """The same for a larger model, which answers as in a chat."""
+        return ()
+
     def brought(self, config: Asking) -> Sequence[str]:
         """The tasks of what the user brings, such as a file. They are asked if a configuration
         names no task.

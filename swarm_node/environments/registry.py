@@ -69,14 +69,31 @@ def first_tasks(config: Asking) -> tuple[str, ...]:
     the user's own. If it names no environment either, they come from the environments whose prompts
     the model continues.
     """
-    settings = config.environment
-    known = kinds(settings.use)
-    if settings.tasks or any(kind.brought(config) for kind in known):
+    known, use = kinds(config.environment.use), config.environment.use
+    if names_tasks(config):
         return ()
-    asked = (
-        known[: len(settings.use)] if settings.use else [kind for kind in known if kind.continued]
-    )
+    asked = known[: len(use)] if use else [kind for kind in known if kind.continued]
     return tuple(task for kind in asked for task in kind.first_tasks)
+
+
+def candidates(config: Asking, larger: bool) -> tuple[str, ...]:
+    """The tasks from which a node chooses for a pre-trained model, which may be a `larger` one;
+    none if a configuration names tasks or questions of the user's own. Those of the environments in
+    use, else of all.
+    """
+    known, use = kinds(config.environment.use), config.environment.use
+    if names_tasks(config):
+        return ()
+    asked = known[: len(use)] if use else known
+    return tuple(
+        task for kind in asked for task in (kind.larger_candidates if larger else kind.candidates)
+    )
+
+
+def names_tasks(config: Asking) -> bool:
+    """Whether a configuration names tasks, or questions of the user's own."""
+    settings = config.environment
+    return bool(settings.tasks) or any(kind.brought(config) for kind in kinds(settings.use))
 
 
 def by_kind(config: Asking) -> list[tuple[EnvironmentKind, list[str]]]:

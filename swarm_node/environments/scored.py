@@ -487,9 +487,15 @@ class Mixture:
         """`at_once`: how many tasks of each environment are asked at a time; 0 for all."""
         self._environments, self._at_once = dict(environments), at_once
         self.notes = [note for each in environments.values() for note in each.notes]
+        # Chooses the task of each question of a node's own round: see `Practice`
+        self.chooser: Callable[[Round, int], Sequence[str]] | None = None
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
-        """Questions that do not divide evenly go to the environments in turn, round by round."""
+        """Questions that do not divide evenly go to the environments in turn, round by round. Where
+        a `chooser` says which tasks are asked, each environment gets those of its own.
+        """
+        if self.chooser is not None and author != HELD_OUT:
+            return self._of_tasks(self.chooser(now, count), author, now)
         names = list(self._environments)
         share, rest = divmod(count, len(names))
         lucky = {names[(now * rest + k) % len(names)] for k in range(rest)}
@@ -498,6 +504,26 @@ class Mixture:
             for name, each in self._environments.items()
         )
         return [question for questions in asked for question in questions]
+
+    def held_out(self, of_each: int) -> list[Question]:
+        """Held-out questions, `of_each` of every task, or as many as one round can hold."""
+        asked: list[Question] = []
+        for environment in self._environments.values():
+            whole = len(environment.tasks)
+            most = max(1, MAX_QUESTIONS_PER_ROUND // whole)
+            asked += environment.sample(HELD_OUT, Round(0), min(of_each, most) * whole)
+        return asked
+
+    def _of_tasks(self, tasks: Sequence[str], author: PeerId, now: Round) -> list[Question]:
+        """A question of each of these tasks, which may name one several times."""
+        asked: list[Question] = []
+        for environment in self._environments.values():
+            own = tuple(each for each in map(split_task, tasks) if each in environment.tasks)
+            if own:
+                # As many questions as tasks: an environment asks each of them once, in order
+                environment.asked = own
+                asked += environment.sample(author, now, len(own))
+        return asked
 
     def choose(self, rewards: Mapping[str, float]) -> tuple[str, ...]:
         """Choose and return the tasks to ask from now on, by held-out rewards of tasks. Of each

@@ -43,6 +43,7 @@ MAX_DEATHS = 3  # of the generator without a round generated in between
 
 
 C = TypeVar("C", bound=LearningConfig)
+Plan = Callable[[Round, int], Sequence[str]]  # of a round with so many questions: their tasks
 
 
 class GeneratorFailed(TemporaryError):
@@ -109,14 +110,16 @@ class AsynchronousNode:
         max_staleness: int,
         warn: Callable[[str], None],
         max_rounds: int = 0,
+        plan: Plan | None = None,
     ) -> None:
         """
         Args:
             weights: those that `process` reads.
             warn: takes one line for each fault that was repaired.
             max_rounds: rounds from this one on are not generated; 0 for no end.
+            plan: chooses the tasks of a round; None: the environment's, in turn.
         """
-        self.node = node
+        self.node, self._plan = node, plan
         self._policy, self._weights, self._process, self._warn = policy, weights, process, warn
         self._max_staleness, self._max_rounds = max_staleness, max_rounds
         # Not yet trained on, with the idle time before each
@@ -172,7 +175,9 @@ class AsynchronousNode:
             if self._max_rounds and self._next >= self._max_rounds:
                 return
             self._capacity.start()
-            self._process.generate(self._next, self.node.unanswered.ask())
+            others = self.node.unanswered.ask()
+            tasks = self._plan(self._next, self.node.own(len(others))) if self._plan else ()
+            self._process.generate(self._next, others, tasks)
             self._next = Round(self._next + 1)
 
     def _oldest(self, now: Round) -> Generated:
@@ -264,6 +269,7 @@ def driving(
     waiting: Sequence[str] = (),
     max_rounds: int = 0,
     *,
+    plan: Plan | None = None,
     command: Sequence[str] = COMMAND,
 ) -> Iterator[Runner]:
     """What runs the rounds: the node itself, or the node with a generator process, which ends with
@@ -275,6 +281,7 @@ def driving(
         done: rounds done before.
         waiting: rounds generated since, from a checkpoint.
         max_rounds: 0 for no end.
+        plan: see `AsynchronousNode`.
     """
     if not config.asynchronous.enabled:
         yield node
@@ -285,7 +292,7 @@ def driving(
     order = Order(settings_for(side), node.peer_id, weights.descriptor, list(weights.layout), tried)
     process = GeneratorProcess(order, side.threads, log, command)
     driver = AsynchronousNode(
-        node, policy, weights, process, config.asynchronous.max_staleness, warn, max_rounds
+        node, policy, weights, process, config.asynchronous.max_staleness, warn, max_rounds, plan
     )
     try:
         driver.start(Round(done), waiting)

@@ -16,15 +16,18 @@ from protocol.messages import PeerId
 from swarm_node.environments.scored import Mixture
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.node.asynchronous import driving, trainer_side
-from swarm_node.node.checkpoints import Keeper, Kept, trainer_of
+from swarm_node.node.checkpoints import Keeper, Kept
 from swarm_node.node.evaluation import Validation
 from swarm_node.node.guest import Guest, Traffic
 from swarm_node.node.learner import Learner, build_learner, scoring_ahead
 from swarm_node.node.loop import Session
+from swarm_node.node.practice import Practice
+from swarm_node.node.round import Node
 from swarm_node.node.stopping import Interrupted, stoppable
 from swarm_node.policy import named
 from swarm_node.policy.device import limit_gpu_memory
 from swarm_node.policy.tried import FILE, Tried
+from swarm_node.rollouts.groups import Selection
 from swarm_node.scoring import sandbox
 from swarm_node.settings import NodeConfig
 from swarm_node.telemetry.events import Notice, RunStarted, Telemetry, Trained, Warned
@@ -71,7 +74,6 @@ def work(
             telemetry.add(view)
             telemetry.add(progress)
             keep_records(telemetry, home, config, named.described(config.model.name))
-            node = replace(node, watch=lambda selection: telemetry.emit(Trained(selection)))
             telemetry.emit(RunStarted(f"node {peer_id}", str(home), learner.facts(), kept.done))
             kept.tell(telemetry)
             warn(telemetry, learner, environment)
@@ -79,21 +81,52 @@ def work(
                 config, environment, node.generator, kept.best_reward, kept.measured
             )
             stack.callback(validation.close)
-            trainer = trainer_of(node)
+            node = replace(node, watch=lambda selection: telemetry.emit(Trained(selection)))
+            practice = None
+            if config.environment.choose:
+                practice = Practice(config, peer_id, kept.curriculum, telemetry, progress.note)
+                node = choosing(node, environment, practice, validation)
+            trainer = node.trainer
             stop.stepping, stop.counted = lambda: trainer.stepping, trainer.settle
             log, warned = home / "generator.log", lambda text: telemetry.emit(Warned(text))
             runner = stack.enter_context(
                 driving(
-                    as_asked, node, policy, log, warned, kept.done, kept.waiting, config.max_rounds
+                    as_asked,
+                    node,
+                    policy,
+                    log,
+                    warned,
+                    kept.done,
+                    kept.waiting,
+                    config.max_rounds,
+                    plan=practice.tasks if practice else None,
                 )
             )
-            keeper = Keeper(config, node, policy, telemetry, kept.measured, monotonic)
+            keeper = Keeper(config, node, policy, telemetry, kept.measured, monotonic, practice)
             stop.saving = lambda: keeper.seconds
             keeper.look()
             guest, traffic = Guest(config.limits, home), Traffic(home, config.limits.traffic)
             stack.callback(traffic.save)
             watched = runner, keeper, validation, network, stop, telemetry, guest, traffic, progress
             Session(*watched, kept.done).run(config.max_rounds)
+
+
+def choosing(node: Node, environment: Mixture, practice: Practice, validation: Validation) -> Node:
+    """The node, which from now on asks the tasks that `practice` chooses. Each is validated before
+    it is trained on for the first time.
+    """
+    watch = node.watch
+
+    def foresee(selection: Selection) -> None:
+        validation.begin(practice.trained(selection))
+
+    def learn(selection: Selection) -> None:
+        if watch is not None:
+            watch(selection)
+        practice.learn(selection)
+
+    environment.chooser = practice.tasks
+    return replace(node, foresee=foresee, watch=learn)
 
 
 def warn(telemetry: Telemetry, learner: Learner, environment: Mixture) -> None:

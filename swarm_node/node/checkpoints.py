@@ -13,18 +13,20 @@ from typing import Any
 from swarm_node.common.errors import Diverged, UserError, first_line
 from swarm_node.node.evaluation import MEASURED, REWARD, Measured, best_so_far
 from swarm_node.node.learner import Learner
+from swarm_node.node.practice import Practice
 from swarm_node.node.round import Node
 from swarm_node.node.waiting import read_waiting
 from swarm_node.policy import named
 from swarm_node.policy.device import OutOfMemory, attempt
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.soundness import Damaged
+from swarm_node.rollouts.curriculum import CurriculumState
 from swarm_node.settings import NodeConfig
 from swarm_node.telemetry.events import CheckpointSaved, Notice, Telemetry, Validated, Warned
 from swarm_node.training import checkpoint
-from swarm_node.training.trainer import GrpoTrainer
 
 LAST, BEST = "checkpoints", "best"  # folders in the home
+CURRICULUM = "curriculum"  # which tasks are practised, in a checkpoint's extra state
 DIGEST = "model_digest"  # of a model in a folder, in a checkpoint's extra state
 COMMIT = re.compile("[0-9a-f]{40}")
 SPARE = 1.1  # times the size of the last checkpoint must be free for the next
@@ -47,6 +49,7 @@ class Kept:
         self.done = 0
         self.waiting: list[str] = []
         self.measured = Measured()  # by validation
+        self.curriculum = CurriculumState()
         self._extra: dict[str, Any] = {}
         self._older = False  # whether the checkpoint is of a version with another format
         self._look()
@@ -106,12 +109,16 @@ class Kept:
                     self.waiting = waiting_of(state["extra"])
                 with self._left_out("what validation measured"):
                     self.measured = Measured.model_validate(state["extra"].get(MEASURED, {}))
+                with self._left_out("which tasks were practised"):
+                    kept = state["extra"].get(CURRICULUM, {})
+                    self.curriculum = CurriculumState.model_validate(kept)
             except (Damaged, *MALFORMED) as error:
                 self._fall_back(newest, error)
             else:
                 self.latest, self.done, self._extra = newest, state["rounds"], state["extra"]
                 return
         self.latest, self.done, self.waiting, self.measured = None, 0, [], Measured()
+        self.curriculum = CurriculumState()
 
     def _restore(self, node: Node) -> None:
         """Restores the optimiser, the pool and the defence of a node. Its weights came with its
@@ -119,7 +126,7 @@ class Kept:
         """
         if self.latest is None:
             return
-        checkpoint.restore_trainer(self.latest, trainer_of(node))
+        checkpoint.restore_trainer(self.latest, node.trainer)
         try:
             with self._left_out("groups of peers that waited"):
                 node.pool.restore(self._extra["pool"])
@@ -200,8 +207,12 @@ class Keeper:
         telemetry: Telemetry,
         measured: Measured,
         clock: Callable[[], float],
+        practice: Practice | None = None,
     ) -> None:
-        """`measured`: what validation has found, to which it adds. `clock`: seconds."""
+        """`measured`: what validation has found, to which it adds. `clock`: seconds. `practice`: of
+        a node that chooses its tasks.
+        """
+        self._practice = practice
         self._home, self._config = config.home.expanduser(), config.checkpoint
         self._node, self._policy, self._telemetry, self._measured = (
             node,
@@ -235,6 +246,8 @@ class Keeper:
             "waiting": waiting,
         }
         extra[MEASURED] = self._measured.model_dump()
+        state = self._practice.curriculum.state if self._practice else CurriculumState()
+        extra[CURRICULUM] = state.model_dump()
         self._tried = self._clock()
         failed = self._write(LAST, done, extra, KEPT, STATES)
         self.seconds = self._clock() - self._tried
@@ -283,7 +296,7 @@ class Keeper:
         )
 
     def _write(self, folder: str, done: int, extra: dict[str, Any], keep: int, states: int) -> str:
-        trainer, whole = trainer_of(self._node), {**self._whose, **extra}
+        trainer, whole = self._node.trainer, {**self._whose, **extra}
         if not trainer.is_finite():
             raise Diverged(
                 f"weights are not finite after {done} rounds, and are not saved: the checkpoint "
@@ -309,12 +322,6 @@ def _same_model(earlier: str, wanted: str, earlier_digest: str) -> bool:
     """
     moved = bool(earlier_digest) and named.digest(wanted) == earlier_digest
     return named.same(earlier, wanted) or moved
-
-
-def trainer_of(node: Node) -> GrpoTrainer:
-    """The trainer of a node that trains here."""
-    assert isinstance(node.trainer, GrpoTrainer)
-    return node.trainer
 
 
 def _short(error: Exception) -> str:

@@ -19,9 +19,10 @@ from swarm_node.common import memory
 from swarm_node.common.card_memory import Room, room_of
 from swarm_node.common.errors import UserError
 from swarm_node.common.parsing import read_json
-from swarm_node.environments.registry import by_kind, first_tasks, with_environment
+from swarm_node.environments.registry import by_kind, candidates, first_tasks, with_environment
 from swarm_node.policy import by_card, named
 from swarm_node.policy.by_card import Choice, Get
+from swarm_node.rollouts import curriculum
 from swarm_node.settings import NO_TEMPLATE, LearningConfig, NodeConfig
 from swarm_node.settings.sections import Section
 
@@ -30,6 +31,8 @@ STARTER = "rare"
 NEEDED = 2.4e9
 # First tasks asked at a time; shots where not all of them are texts to go on with
 AT_ONCE, SHOTS = 4, 4
+CHOSEN_QUESTIONS = 80  # held-out ones of the tasks that a node practises at a time, if it chooses
+ROOM = 128  # tokens of a completion from which on a model has room to think, and is asked in a chat
 STATE, STATE_BYTES = "checkpoints/[0-9]*/state.json", 1 << 29
 MAX_RANK = 4096  # of adapters that a checkpoint may have
 ALL_WEIGHTS = 1e-6  # learning rate where no adapters are trained
@@ -145,12 +148,9 @@ def suited(config: C, base: object = "", choice: Choice | None = None) -> C:
         return config
     if choice and (made := _of_a_chat(config, choice)):
         return made
-    if first := first_tasks(config):
-        config = _filled(
-            with_environment(config, tasks=first), {"environment": {"at_once": AT_ONCE}}
-        )
+    config, first = with_tasks(config)
     continued = all(kind.continued for kind, _ in by_kind(config))
-    if first and not continued:
+    if first and not continued and not _in_a_chat(config):
         config = _filled(config, {"environment": {"shots": SHOTS}})
     continued = continued or config.environment.shots > 0
     lora = config.model.lora_rank if "lora_rank" in config.model.model_fields_set else 1
@@ -178,17 +178,47 @@ def _of_a_chat(config: C, choice: Choice) -> C | None:
 
 def _with_chat_tasks(config: C) -> C:
     """The configuration with tasks for a chat model, where its user brings none."""
-    if not first_tasks(config):
-        return config
-    config = with_environment(config, tasks=chat_tasks())
-    return _filled(config, {"environment": {"at_once": AT_ONCE}})
+    config, is_ours = with_tasks(config)
+    if is_ours and not config.environment.choose:
+        config = with_environment(config, tasks=chat_tasks())
+    return config
 
 
 def chat_tasks() -> tuple[str, ...]:
-    """What a chat model of half a billion parameters or more practises first: tasks of
-    reasoning-gym, if it is installed; else those that need no library.
+    """What a chat model of half a billion parameters or more practises in turn, where it does not
+    choose: tasks of reasoning-gym, if it is installed; else those that need no library.
     """
     return CHAT_TASKS if find_spec("reasoning_gym") else ()
+
+
+def with_tasks(config: C) -> tuple[C, bool]:
+    """The configuration with tasks, where the user brings none; and whether they are from here. A
+    node chooses among many by what its model can do. What else trains a model (a simulation), and a
+    node whose user does not want that, asks a few of them in turn.
+    """
+    environment = config.environment
+    refuses = "choose" in environment.model_fields_set and not environment.choose
+    if isinstance(config, NodeConfig) and not refuses:
+        if tasks := candidates(config, larger=_in_a_chat(config)):
+            config = with_environment(config, tasks=tasks, choose=True)
+            sections = {
+                "environment": {"at_once": curriculum.AT_ONCE},
+                "validation": {"questions": CHOSEN_QUESTIONS},
+            }
+            return _filled(config, sections), True
+    elif first := first_tasks(config):
+        config = with_environment(config, tasks=first)
+        return _filled(config, {"environment": {"at_once": AT_ONCE}}), True
+    return config, False
+
+
+def _in_a_chat(config: LearningConfig) -> bool:
+    """Whether completions have room to think: such a model answers as in a chat, without shots."""
+    generation = config.generation
+    return (
+        "max_completion_length" in generation.model_fields_set
+        and generation.max_completion_length >= ROOM
+    )
 
 
 def of_pretrained(*, lora: bool, continued: bool) -> dict[str, dict[str, Any]]:

@@ -18,6 +18,7 @@ from swarm_node.environments.registry import build_environment, tasks_of
 from swarm_node.environments.scored import LEARNED, Mixture
 from swarm_node.node.episodes import complete, onward, scores
 from swarm_node.policy.soundness import Damaged
+from swarm_node.rollouts.curriculum import AT_ONCE
 from swarm_node.rollouts.groups import Group, Skipped
 from swarm_node.rollouts.interfaces import Environment, Generator
 from swarm_node.settings import NodeConfig, Section
@@ -76,7 +77,12 @@ class Measured(BaseModel):
 
 
 class Validation:
-    """One sampled completion of each held-out prompt, from the same random stream each time."""
+    """One sampled completion of each held-out prompt, from the same random stream each time.
+
+    Where a node chooses its tasks, validation asks about those that it has trained on, and about no
+    others: `begin` measures a task before the first training on it. So before and now are of the
+    same tasks, and what was learned and dropped stays in sight.
+    """
 
     def __init__(
         self,
@@ -100,6 +106,13 @@ class Validation:
         self._environment = self._own or environment
         self._asked = set(environment.choose(measured.now))
         self._trained = set(tasks_of(config))
+        # Held-out questions of each task, where the node chooses its tasks; else 0
+        self._of_each = 0
+        if config.environment.choose:
+            at_once = min(config.environment.at_once or AT_ONCE, len(self._trained))
+            self._of_each = max(1, self._config.questions // at_once)
+        self._known = len(measured.before)  # tasks, when all were measured last
+        self._in_vain: set[str] = set()  # tasks none of whose questions could be asked
         tasks, at_once = len(self._trained), self._at_once
         # A task gets as many questions, however many tasks wait
         share = tasks / at_once if at_once else 1
@@ -111,22 +124,50 @@ class Validation:
 
     def due(self, done: int, asked: bool = False) -> bool:
         """Whether to validate after `done` rounds. `asked`: whether a user asks for it now."""
-        return self._config.every > 0 and (asked or done % self._config.every == 0)
+        wanted = self._config.every > 0 and (asked or done % self._config.every == 0)
+        return wanted and (not self._of_each or self._has_begun())
+
+    def _has_begun(self) -> bool:
+        """Whether there is something to ask for a node that chooses its tasks: one that it has
+        trained on, or questions that a data set keeps for validation.
+        """
+        return bool(self.measured.before) or any(
+            task_of(question) not in self._trained for question in self._held_out()
+        )
+
+    def begin(self, tasks: Sequence[str]) -> None:
+        """Measures those of these tasks, which are about to be trained on, that were never
+        measured. Only for a node that chooses its tasks.
+        """
+        new = set(tasks) - self.measured.before.keys() - self._in_vain
+        if not self._of_each or not self._config.every or not new:
+            return
+        if questions := [each for each in self._held_out() if task_of(each) in new]:
+            self._take(questions, {}, {})
+        self._in_vain |= new - self.measured.before.keys()
+
+    def _held_out(self) -> list[Question]:
+        """The questions of a validation."""
+        if self._of_each:
+            return self._environment.held_out(self._of_each)
+        return self._environment.sample(EVALUATION, Round(0), self._count)
 
     def measure(self, done: int) -> Validated:
         """Mean reward of the present weights after `done` rounds. It leaves out questions that
         could not be scored, and tasks that wait for their turn. A task whose turn has come is
         measured before anything is trained on it.
         """
-        questions = self._environment.sample(EVALUATION, Round(0), self._count)
+        questions = self._held_out()
         rewards: dict[str, list[float]] = {}
         unasked: dict[str, str] = {}
         corrected: list[Corrected] = []
-        due, known = self._asked | set(self.measured.now), len(self.measured.before)
+        due = set(self.measured.now) | (set() if self._of_each else self._asked)
         left = list(questions)
         while asked := [question for question in left if self._is_due(question, due)]:
             left = [question for question in left if not self._is_due(question, due)]
             corrected += self._take(asked, rewards, unasked)
+            if self._of_each:
+                break
             # What cannot be asked must not keep other tasks waiting: it counts as learned.
             as_learned = {task: LEARNED for task in unasked if task not in rewards}
             self._asked = set(self._environment.choose({**self.measured.now, **as_learned}))
@@ -134,8 +175,9 @@ class Validation:
         scored = [reward for of_task in rewards.values() for reward in of_task]
         reward = fmean(scored) if scored else 0.0
         is_best = done > 0 and (
-            self.best is None or len(self.measured.before) > known or reward > self.best
+            self.best is None or len(self.measured.before) > self._known or reward > self.best
         )
+        self._known = len(self.measured.before)
         if is_best:
             self.best = reward
         now = {task: fmean(of_task) for task, of_task in rewards.items()}
@@ -156,7 +198,8 @@ class Validation:
         no turn to wait for.
         """
         task = task_of(question)
-        return not self._at_once or task in due or task not in self._trained
+        takes_turns = self._at_once or self._of_each
+        return not takes_turns or task in due or task not in self._trained
 
     def _take(
         self,

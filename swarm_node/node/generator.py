@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from socket import socket
@@ -31,6 +32,7 @@ from swarm_node.common.channel import (
 from swarm_node.common.children import Process, ending, start, without_secrets
 from swarm_node.common.loading import quickly
 from swarm_node.environments.registry import build_environment, handed
+from swarm_node.environments.scored import Mixture
 from swarm_node.network.in_memory import Alone
 from swarm_node.rollouts.groups import Generated, Group, StepReport
 from swarm_node.rollouts.interfaces import Environment, Trainer
@@ -67,6 +69,8 @@ class Generate(Message, frozen=True):
 
     round: Round
     others: tuple[Question, ...]  # questions of other nodes, to answer beside its own
+    # Of its own questions, where the trainer chooses them; empty: those of the environment, in turn
+    tasks: tuple[str, ...] = ()
 
 
 class GeneratedMessage(Message, frozen=True):
@@ -121,9 +125,11 @@ class GeneratorProcess:
         ).start()
         self._send(self._order)
 
-    def generate(self, now: Round, others: Sequence[Question]) -> None:
-        """Order this round, to be generated after the rounds ordered before."""
-        self._send(Generate(now, tuple(others)))
+    def generate(self, now: Round, others: Sequence[Question], tasks: Sequence[str] = ()) -> None:
+        """Order this round, to be generated after the rounds ordered before. `tasks`: of its own
+        questions, if they are chosen.
+        """
+        self._send(Generate(now, tuple(others), tuple(tasks)))
 
     def take(self, block: bool) -> FromGenerator | None:
         """The next message; None when the process has ended. Without `block`, raises `queue.Empty`
@@ -179,9 +185,22 @@ class NoTrainer(Trainer):
     """The trainer of a process that only generates: no optimiser, no reference model."""
 
     rows = "none"  # it trains on none
+    stepping, steps = False, 0
 
     def update(self, groups: Sequence[Group]) -> StepReport:
         raise NotImplementedError("the generator process does not train")
+
+    def settle(self) -> None:
+        return None  # no round of its own changes weights
+
+    def is_finite(self) -> bool:
+        return True
+
+    def save(self, file: Path) -> None:
+        raise NotImplementedError("the generator process writes no checkpoints")
+
+    def restore(self, file: Path | None, steps: int, version: int) -> None:
+        raise NotImplementedError("the generator process reads no checkpoints")
 
 
 def build(config: LearningConfig) -> tuple[Policy, Environment]:
@@ -217,7 +236,14 @@ def _generate_rounds(
         asked = orders.get()
         idle = time.monotonic() - began
         weights.take(policy)
+        if asked.tasks and isinstance(environment, Mixture):
+            environment.chooser = partial(_ordered, asked.tasks)
         channel.send(GeneratedMessage(node.generate(asked.round, asked.others), idle))
+
+
+def _ordered(tasks: Sequence[str], now: Round, count: int) -> Sequence[str]:
+    """The tasks of a round that the trainer process has chosen."""
+    return tasks[:count]
 
 
 def _read_orders(channel: Ours, orders: "SimpleQueue[Generate]") -> None:

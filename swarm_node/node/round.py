@@ -62,7 +62,8 @@ class Node:
     group_size: int
     clock: Callable[[], float]  # seconds
     reuse: Reuse = field(default_factory=lambda: Reuse(rounds=1, seconds=0.0))
-    # Sees what a round trains on, and changes nothing
+    # See what a round trains on, before and after it does, and change nothing
+    foresee: Callable[[Selection], None] | None = None
     watch: Callable[[Selection], None] | None = None
     external: ExternalScoring | None = None  # None: they are scored as they are selected
     fill_with_local: bool = True  # whether local groups take the places of missing external ones
@@ -88,10 +89,7 @@ class Node:
         other nodes, answered in place of own ones, so that comparing costs no time. As many own
         ones stay as local groups are trained on.
         """
-        least = max(1, min(self.config.local_groups, self.config.questions))
-        own = self.environment.sample(
-            self.peer_id, now, max(least, self.config.questions - len(others))
-        )
+        own = self.environment.sample(self.peer_id, now, self.own(len(others)))
         groups, skipped, seconds = self._complete([*own, *others], now)
         asked = set(others)
         answers = [group for group in groups if group.question in asked]
@@ -102,6 +100,11 @@ class Node:
             seconds,
             answers,
         )
+
+    def own(self, others: int) -> int:
+        """How many own questions a round asks beside so many of other nodes."""
+        least = max(1, min(self.config.local_groups, self.config.questions))
+        return max(least, self.config.questions - others)
 
     def publish(self, generated: Generated) -> Generated:
         """Offer the informative groups to other peers."""
@@ -165,6 +168,8 @@ class Node:
 
     def train(self, selection: Selection) -> RoundReport:
         """One update of the policy, and the report of the round."""
+        if self.foresee is not None:
+            self.foresee(selection)
         with _timed(self.clock, "train") as seconds:
             step = self.trainer.update(selection.local + selection.external)
         if self.watch is not None:

@@ -104,6 +104,17 @@ def learned(record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def chosen(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The tasks that are practised and those that were dropped, each with its share of right
+    answers; and how many were not asked yet.
+    """
+    return {
+        "practised": table(record.get("practised", {}), number),
+        "dropped": table(record.get("dropped", {}), number),
+        "unasked": whole(record.get("unasked", 0)),
+    }
+
+
 def line(record: Mapping[str, Any]) -> tuple[float, str]:
     """The time of an event, in seconds, and its line for people."""
     return number(record["time"]), text(record["text"], LINE)

@@ -154,6 +154,7 @@ class NodeWatch:
         )
         self._lines: deque[dict[str, Any]] = deque(maxlen=LINES)
         self._learned: dict[str, Any] = {}  # from the newest validation
+        self._chosen: dict[str, Any] = {}  # which tasks are practised, if the node chooses them
         self._facts: dict[str, str] = {}  # of the newest start: model, device, ...
         self._tasks: dict[str, None] = {}
         self.totals: Counter[str] = Counter()  # counts that only grow, over all events of the file
@@ -189,6 +190,7 @@ class NodeWatch:
             "recent": self._recent.columns(),
             "validations": self._validations.columns(),
             "learned": self._learned,
+            "chosen": self._chosen,
             "facts": self._facts,
             "tasks": list(self._tasks),
             "phases": list(PHASES),
@@ -211,6 +213,9 @@ class NodeWatch:
                 self.totals["validations"] += 1
                 self._learned = learned
                 self.news.add({"validated": [number, reward], "learned": learned})
+            case "Chosen":
+                self._chosen = checked.chosen(record)
+                self.news.add({"chosen": self._chosen})
             case "CheckpointSaved":
                 checked.whole(record["round"])
                 self.totals["checkpoints"] += 1

@@ -88,7 +88,7 @@ class Choice:
                 "max_completion_length": self.tokens,
             },
             "round": {"questions": self.questions, "local_groups": self.questions},
-            "validation": {"every": 10, "questions": 64},
+            "validation": {"every": 10},
             # No KL penalty: its reference is one more forward pass of a round
             "training": {"learning_rate": 1e-4, "beta": 0.0},
         }

@@ -31,7 +31,7 @@ class EnvironmentConfig(Section):
     """Where prompts come from, and how completions are scored."""
 
     from_home: ClassVar[frozenset[str]] = frozenset(
-        {"tasks", "at_once", "scoring", "answer", "shots", "system"}
+        {"tasks", "at_once", "choose", "scoring", "answer", "shots", "system"}
     )
     use: tuple[Annotated[str, PlugIn("environments")], ...] = ()
     """Environments from elsewhere: names that installed packages register, or FILE:CLASS for a file
@@ -46,7 +46,14 @@ class EnvironmentConfig(Section):
     at_once: Count = 0
     """Number of tasks to train on at the same time. The node works through the list, and moves on
     from a task when it gets 90 % of the held-out questions right (this needs `validation.every`).
-    0: all tasks at once. An asynchronous node stays with the tasks it started with.
+    0: all tasks at once. An asynchronous node stays with the tasks it started with. With `choose`:
+    the largest number of tasks that are practised at the same time, and 0 stands for 10.
+    """
+    choose: bool = False
+    """Let the node choose among the tasks by what its model can do. It asks each task two
+    questions, practises those that it gets right sometimes and not always, drops what is learned or
+    too hard, and comes back to it later. Without it, the node takes the tasks as they are listed. A
+    simulation and a contributor always do that.
     """
     scoring: Literal["exact", "graded"] = "exact"
     """exact: the reward is 1 for a correct completion, otherwise 0. graded: the data set's own

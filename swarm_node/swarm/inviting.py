@@ -45,6 +45,9 @@ def of_node(home: Path, answer: Mapping[str, Any]) -> Invitation:
     if card := answer.get("card"):
         named = card["network"], card["number"], bytes.fromhex(card["digest"])
         return Invitation(addresses, network["swarm"], (), 0, *named)
+    if training.get("chooses"):
+        # Who joins has a model of another mind, and chooses as well
+        return Invitation(addresses, network["swarm"])
     asked = tuple(
         Asked(name, str(answer["questions"][name]), tuple(tasks), _file_of(home, name))
         for name, tasks in training.get("asks", {}).items()

@@ -120,6 +120,17 @@ class Validated(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Chosen(Event):
+    """Which of its tasks the node practises, with the share of right answers of late."""
+
+    round: int  # rounds done
+    practised: Mapping[str, float] = field(default_factory=dict)  # by task
+    # The same by task that is left for a while: learned (from 0.9 on), or too hard
+    dropped: Mapping[str, float] = field(default_factory=dict)
+    unasked: int = 0  # tasks that were not asked yet
+
+
+@dataclass(frozen=True, slots=True)
 class Notice(Event):
     """Something worth a line that needs no action."""
 

@@ -18,9 +18,11 @@ from rich.text import Text
 
 from swarm_node.common.errors import printable
 from swarm_node.common.terminal import one_line
+from swarm_node.rollouts.curriculum import summary
 from swarm_node.rollouts.groups import METRICS, Figure, Overlap, RoundReport, figures
 from swarm_node.telemetry.events import (
     CheckpointSaved,
+    Chosen,
     Event,
     Listening,
     Notice,
@@ -37,6 +39,7 @@ from swarm_node.telemetry.learning import HISTORY, Learning, moving_average, spa
 WINDOW, CURVE_WINDOW = 20, 5  # rounds of the moving averages: of all tasks, of one
 SPARK_WIDTH, CURVE_WIDTH = 26, 20  # characters
 NAME_CHARS = 8  # the last characters of a peer id, which are shown
+LISTED = 1000  # characters of a line that names the tasks that are practised
 SHOWN_SHARE = 0.05  # share of a round's time above which a phase is shown
 # Lines of the panel that are neither figures nor tasks: its frame, an empty line, the names of
 # columns
@@ -95,6 +98,8 @@ def plain_line(event: Event) -> str:  # noqa: PLR0911  (a case per kind of event
                 f"validation after {number} rounds: reward {reward:.3f} on {questions} "
                 f"held-out questions{note}"
             )
+        case Chosen(round=number):
+            return f"tasks after {number} round{'s' * (number != 1)}: {_chosen(event)}"
         case Listening(addresses=addresses):
             return f"others reach this node at {addresses[0]}" if addresses else ""
         case Resting(reason=reason):
@@ -105,6 +110,10 @@ def plain_line(event: Event) -> str:  # noqa: PLR0911  (a case per kind of event
             return f"warning: {text}"
         case _:
             return ""
+
+
+def _chosen(event: Chosen) -> str:
+    return printable(summary(event.practised, event.dropped, event.unasked), LISTED)
 
 
 def _round_line(report: RoundReport, alone: str = "") -> str:
@@ -164,7 +173,7 @@ class LiveNode:
         self._latest: RoundDone | None = None
         self._learning = Learning()
         self._checkpoint = "none yet"
-        self._resting, self._note = "", LEAVING
+        self._resting, self._note, self._chosen = "", LEAVING, ""
         # The redrawn panel disappears when the view ends, and `close` prints its last state once.
         self._live = Live(
             get_renderable=self._fitting, console=console, refresh_per_second=4, transient=True
@@ -191,6 +200,8 @@ class LiveNode:
                 self._checkpoint = f"after {number} rounds, {path}"
             case Resting(reason=reason):
                 self._resting = reason
+            case Chosen():
+                self._chosen = _chosen(event)
             case Warned():
                 say(self._console, plain_line(event), style="yellow")
             case Validated():
@@ -267,6 +278,7 @@ class LiveNode:
                 )
                 + _written("; {:.0%} of local ones informative", report.informative_share),
                 "update": _shown(report),
+                "tasks": self._chosen,
                 "sharing": _sharing(latest, self._learning),
                 "alone": latest.alone,
                 "overlap": overlap,

@@ -69,7 +69,7 @@ def test_status_answers_with_the_keys_of_its_page(seen: Seen) -> None:
     where_reachable = {"invitation", "advice"}
     assert seen.status.keys() | where_reachable == rows("status.md", "The object").keys()
     # There once a round has ended, or if set
-    guest = {"limits", "traffic_megabytes", "resting", "at_once"}
+    guest = {"limits", "traffic_megabytes", "resting", "at_once", "chooses", "chosen"}
     assert seen.status["training"].keys() - guest == rows("status.md", "training").keys() - guest
     # Not of a node
     assert seen.status["network"].keys() == rows("status.md", "network").keys() - {"sampled_tasks"}

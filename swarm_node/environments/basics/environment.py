@@ -24,6 +24,15 @@ class BasicsKind(EnvironmentKind):
         f"{task}/few"
         for task in ("next", "second", "third", "swap", "last", "second_word", "largest", "first")
     )
+    candidates = (
+        *first_tasks,
+        *(
+            f"{task}/few"
+            for task in ("month_of", "larger", "plus_ten", "smaller", "is_larger", "longer_word")
+        ),
+        *("add_digits/few", "subtract/few", "double/few", "first_letters/few", "starts_with/few"),
+        *("count_letter/few", "capitals/few", "months_after/few", "earlier/few", "day_before/few"),
+    )
     tasks: Tasks = MappingProxyType({task: tuple(source.SHOTS) for task in source.TASKS})
 
     def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:

@@ -15,12 +15,19 @@ from swarm_node.environments.kinds import (
 )
 from swarm_node.environments.reasoning_gym.catalogue import (
     EXCLUDED,
+    LARGER_TASKS,
     PRETRAINED_TASKS,
+    SMALL_TASKS,
     STARTER_TASKS,
     TASKS,
     VERSION,
 )
-from swarm_node.environments.reasoning_gym.installed import answerable, check_answerable, source
+from swarm_node.environments.reasoning_gym.installed import (
+    answerable,
+    check_answerable,
+    is_installed,
+    source,
+)
 from swarm_node.environments.rewards import RewardRule, Scoring
 from swarm_node.environments.scored import WHOLE, Answers, ScoredEnvironment
 from swarm_node.scoring.client import ScoringClient
@@ -65,6 +72,16 @@ class ReasoningGymKind(EnvironmentKind):
     default_tasks = STARTER_TASKS
     usual = True
     first_tasks = PRETRAINED_TASKS
+
+    @property
+    def candidates(self) -> Sequence[str]:
+        """What can be made here: without the library, the tasks of the starters."""
+        return SMALL_TASKS if is_installed() else STARTER_TASKS
+
+    @property
+    def larger_candidates(self) -> Sequence[str]:
+        """The same for a larger model."""
+        return LARGER_TASKS if is_installed() else STARTER_TASKS
 
     def why_not(self, task: str) -> str | None:
         dataset, _ = split_task(task)

@@ -98,6 +98,7 @@ function take(piece) {
   if (piece.machine) push(state.machine, ...piece.machine);
   if (piece.validated) push(state.validations, piece.validated[0], { reward: piece.validated[1] });
   if (piece.learned) state.learned = piece.learned;
+  if (piece.chosen) state.chosen = piece.chosen;
   if (piece.facts) state.facts = piece.facts;
   if (piece.line) state.lines = [...state.lines.slice(-199), piece.line];
 }

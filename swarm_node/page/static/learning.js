@@ -5,6 +5,7 @@ import { Answers } from "./answers.js";
 
 const WINDOW = 20;
 const MOST_TASKS = 10;
+const LEARNED = 0.9; // as in rollouts/curriculum.py
 
 export class Learning {
   constructor(run) {
@@ -15,6 +16,7 @@ export class Learning {
     this.answers = new Answers(run);
     this.tiles = make("dl", { class: "tiles" });
     this.learned = make("div", { class: "learned", hidden: true });
+    this.practised = make("section", { class: "card", hidden: true });
     const chart = (title, note, options = {}) => new Chart({ title, note, ...options });
     const share = { format: percent };
     this.charts = {
@@ -39,7 +41,7 @@ export class Learning {
       [1, 5, WINDOW, 100].map((points) => make("option", { value: points, selected: points === WINDOW }, points)));
     this.grid = make("div", { class: "charts" }, Object.values(this.charts).map((each) => each.element));
     this.element = make("div", {},
-      this.answers.element, this.tiles, this.learned,
+      this.answers.element, this.tiles, this.practised, this.learned,
       make("div", { class: "bar" }, make("div", { class: "switch", role: "group", "aria-label": "Rounds shown" }, this.buttons),
         make("div", { class: "switch", role: "group", "aria-label": "What charts run along" }, this.axes),
         make("label", {}, "Points averaged", this.smooth),
@@ -135,6 +137,21 @@ export class Learning {
     ];
     this.tiles.replaceChildren(...tiles);
     this.lessons(state.learned ?? {});
+    this.tasks(state.chosen ?? {});
+  }
+
+  // The tasks that the node has chosen, with their shares of right answers in training of late.
+  tasks({ practised = {}, dropped = {}, unasked = 0 }) {
+    const said = JSON.stringify([practised, dropped, unasked]);
+    if (said === this.choice) return;
+    this.choice = said;
+    const shares = Object.values(dropped), learned = shares.filter((share) => share >= LEARNED).length;
+    const rows = Object.entries(practised).sort((a, b) => b[1] - a[1]).map(([task, share]) => [task, percent(share)]);
+    const rest = [[learned, "learned"], [shares.length - learned, "too hard"], [unasked, "not asked yet"]].filter(([count]) => count).map(([count, what]) => `${count} ${what}`);
+    this.practised.hidden = !rows.length && !rest.length;
+    replace(this.practised, make("h3", {}, "Tasks that it has chosen"),
+      rows.length ? table("Tasks that it has chosen", [["task", ""], ["right of late", "number"]], rows) : make("p", { class: "empty" }, "no task that it gets right sometimes, and not always"),
+      rest.length ? make("p", { class: "quiet" }, rest.join(", ")) : null);
   }
 
   // Held-out questions: rewards by task before and now, and questions answered wrongly at first and rightly now.

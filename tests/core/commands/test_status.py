@@ -121,6 +121,17 @@ def test_who_differs_in_what_is_named_where_nobody_asks_the_same_questions() -> 
     assert not problems(node(peers=[other, {**other, "authored": 1, "asks": ""}]))
 
 
+def test_which_tasks_a_node_has_chosen_is_a_line() -> None:
+    chosen = {"practised": {"gcd/easy": 0.25}, "dropped": {"lcm/easy": 0.0}, "unasked": 3}
+    answer = {**node(), "training": {**node()["training"], "chosen": chosen}}
+    lines = status_lines({"healthy": True, "problems": [], **answer})
+    told = "1 practised, 1 too hard, 3 not asked yet; right of late: gcd/easy 25%"
+    assert f"tasks: {told}" in lines
+    answer["training"] |= {"chosen": {"practised": "all"}}
+    with pytest.raises((LookupError, TypeError, ValueError, AttributeError)):
+        status_lines({"healthy": True, "problems": [], **answer})
+
+
 def test_where_no_node_runs_it_is_said_what_to_do(tmp_path: Path) -> None:
     assert "swarm-node run" in ask(tmp_path)["problems"][0]
     with owned(tmp_path):

@@ -145,3 +145,36 @@ def test_a_task_that_is_learned_makes_room_for_the_next_and_comes_back_when_it_i
         assert mixture.choose(rewards) == chosen
         assert asked(AUTHOR) == sorted(chosen) and asked(EVALUATION) == sorted(names)
     mixture.close()
+
+
+def test_where_tasks_are_chosen_each_environment_asks_those_of_its_own() -> None:
+    names = ("gcd/easy", "lcm/easy", "second/few", "swap/few")
+    mixture = build_environment(LearningConfig(environment=EnvironmentConfig(tasks=names)))
+    chosen = ("swap/few", "gcd/easy", "swap/few", "gcd/easy", "second/few")
+    mixture.chooser = lambda now, count: chosen[:count]
+    asked = [mixture.sample(AUTHOR, Round(3), count) for count in (5, 2)]
+    named = [[f"{each.dataset}/{each.config_id}" for each in questions] for questions in asked]
+    assert [sorted(tasks) for tasks in named] == [sorted(chosen), sorted(chosen[:2])]
+    # Addresses differ, as those of every round do: the index counts within an environment
+    assert len(set(asked[0])) == 5
+    assert {question.index for question in asked[0] if question.environment == "basics"} == {
+        0,
+        1,
+        2,
+    }
+    held_out = {
+        f"{each.dataset}/{each.config_id}" for each in mixture.sample(EVALUATION, Round(0), 8)
+    }
+    assert held_out == set(names)  # whatever is chosen
+    mixture.close()
+
+
+def test_as_many_questions_of_every_task_are_held_out_as_wanted_or_as_a_round_can_hold() -> None:
+    names = ("gcd/easy", "second/few", "swap/few")
+    mixture = build_environment(LearningConfig(environment=EnvironmentConfig(tasks=names)))
+    for wanted, of_gcd, of_swap in ((8, 8, 8), (1000, 256, 128)):
+        questions = mixture.held_out(wanted)
+        counts = Counter(f"{each.dataset}/{each.config_id}" for each in questions)
+        assert counts == {"gcd/easy": of_gcd, "second/few": of_swap, "swap/few": of_swap}
+        assert len(set(questions)) == len(questions)
+    mixture.close()

@@ -16,6 +16,7 @@ import pytest
 
 from swarm_node.common import card_memory
 from swarm_node.common.cards import Build
+from swarm_node.environments.registry import candidates
 from swarm_node.node.defaults import CHAT_TASKS, resolved, suited
 from swarm_node.policy import by_card, named
 from swarm_node.policy.by_card import CHOICES, QWEN2_5_1_5B, THINKING, getting, looking
@@ -154,13 +155,21 @@ def test_without_a_hub_a_model_that_is_here_is_trained(machine, hub, monkeypatch
 def test_a_chat_model_thinks_in_tags_answers_in_tags_and_is_graded(machine, hub, tmp_path) -> None:
     card(machine, 8)
     config = first_run(tmp_path, [])
-    assert config.environment.tasks == CHAT_TASKS
+    assert config.environment.choose
+    assert config.environment.tasks == candidates(config_of(tmp_path), larger=True)
     assert (config.environment.answer, config.environment.scoring) == ("tags", "graded")
     assert config.environment.system == THINKING
     assert not config.model.template_arguments and not config.environment.shots
     assert (config.model.lora_rank, config.training.learning_rate) == (16, 1e-4)
     assert not config.training.beta and not config.generation.stop
     assert config.validation.every == 10
+
+
+def test_a_chat_model_that_may_not_choose_practises_a_list_in_turn(machine, hub, tmp_path) -> None:
+    card(machine, 8)
+    config = first_run(tmp_path, [], environment={"choose": False})
+    assert config.environment.tasks == CHAT_TASKS and config.environment.at_once
+    assert config.environment.answer == "tags"
 
 
 def test_what_the_user_gave_stays_on_a_card_too(machine, hub, tmp_path) -> None:

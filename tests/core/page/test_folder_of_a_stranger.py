@@ -70,6 +70,8 @@ NODE = (
         "by_task": {"a/b": 0.5}, "before": {"a/b": 0.25},
         "corrected": [{"task": "a/b", "question": "q", "before": "w", "now": "r"}],
     },
+    {"event": "Chosen", "time": 1.0, "round": 1, "practised": {"a/b": 0.5}, "dropped": {"c/d": 1.0},
+        "unasked": 3},
     {"event": "CheckpointSaved", "time": 1.0, "round": 1, "path": "x"},
     {"event": "RunStarted", "time": 1.0, "title": "node", "folder": "", "facts": {"model": "m"},
         "rounds": 0},

@@ -30,6 +30,24 @@ def test_a_line_counts_when_it_is_whole(tmp_path: Path) -> None:
     assert tail.read() == ([{"a": 2}, {"a": 3}], False)
 
 
+def test_a_browser_is_told_which_tasks_the_node_has_chosen_and_that_they_changed(
+    tmp_path: Path,
+) -> None:
+    chosen = {"practised": {"gcd/easy": 0.25}, "dropped": {"lcm/easy": 1.0}, "unasked": 3}
+    path = tmp_path / "events.jsonl"
+    path.write_text(line({"event": "Chosen", "time": 1.0, "round": 1, **chosen}))
+    watched = NodeWatch(tmp_path)
+    read_all(watched)
+    state = watched.state()
+    assert state["chosen"] == chosen
+    later = chosen | {"unasked": 0}
+    with path.open("a") as file:
+        file.write(line({"event": "Chosen", "time": 2.0, "round": 2, **later}))
+    read_all(watched)
+    news = watched.news.after(state["serial"])
+    assert news is not None and [piece for _, piece in news] == [{"chosen": later}]
+
+
 def test_a_file_that_is_replaced_or_shortened_is_read_anew(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text('{"a": 1}\n{"a": 2}\n')

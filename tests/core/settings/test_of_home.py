@@ -20,6 +20,8 @@ LISTED = {
     "environment.answer", "environment.shots", "environment.system", "dataset.prompt",
     "dataset.answer", "dataset.template", "dataset.tolerance", "dataset.form_weight",
     "dataset.held_out", "taskset.held_out",
+    # Whether the node chooses among these tasks: it asks no others for that
+    "environment.choose",
     # How a prompt is framed and where a completion ends: a home goes on with it (test_asks)
     "model.template_arguments", "generation.max_completion_length", "generation.stop",
 }  # fmt: skip

@@ -19,7 +19,7 @@ from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.questions import DatasetConfig
 from swarm_node.swarm.code import Asked, Invitation, encode
-from swarm_node.swarm.inviting import chosen
+from swarm_node.swarm.inviting import chosen, of_node
 from tests.commands import ended, killed_in_the_end, started
 from tests.waiting import until
 
@@ -45,6 +45,20 @@ def test_a_code_leads_from_anywhere_and_from_the_local_network() -> None:
     assert chosen([LAN, WORLD, *more], [OTHERS])[0] == WORLD and LAN in chosen(
         [LAN, WORLD, RELAYED, more[1]], []
     )
+
+
+def test_tasks_that_a_node_chose_from_are_not_part_of_a_code(tmp_path: Path) -> None:
+    """Who joins has another model, and chooses as well."""
+    answer = {
+        "network": {
+            "addresses": [LAN], "peers": [], "connections": {}, "swarm": "friends",
+        },
+        "questions": {"basics": "2"},
+        "training": {"asks": {"basics": ["next/few"]}, "at_once": 10},
+    }  # fmt: skip
+    assert of_node(tmp_path, answer).asked == (Asked("basics", "2", ("next/few",)),)
+    answer["training"]["chooses"] = True
+    assert of_node(tmp_path, answer) == Invitation((LAN,), "friends")
 
 
 def test_a_code_becomes_values_and_never_an_option_of_its_own() -> None:

@@ -12,6 +12,7 @@ from protocol.messages import PeerId, Round
 from swarm_node.rollouts.groups import Generated, Overlap, Selection, StepReport
 from swarm_node.telemetry.events import (
     CheckpointSaved,
+    Chosen,
     Corrected,
     Notice,
     RoundDone,
@@ -170,11 +171,21 @@ def test_micro_batches_halved_for_lack_of_memory_are_told(round_report):
     assert "out of device memory: micro-batches halved" in plain(RoundDone(report))[0]
 
 
+def test_which_tasks_were_chosen_is_a_row_of_the_live_view_and_a_line_of_a_log(round_report):
+    chosen = Chosen(12, {"gcd/easy": 0.25, "lcm/easy": 0.5}, {"products/easy": 1.0}, 3)
+    told = "2 practised, 1 learned, 3 not asked yet; right of late: gcd/easy 25%, lcm/easy 50%"
+    assert plain(chosen) == [f"tasks after 12 rounds: {told}"]
+    view, above = live(chosen, RoundDone(round_report()))
+    assert f"tasks       {told}" in view and "tasks after" not in above
+    assert "  tasks  " not in live(RoundDone(round_report()))[0]
+
+
 def test_the_page_has_every_row_of_the_live_view_in_its_order(round_report) -> None:
     done = RoundDone(
         round_report(overlap=Overlap(1.0, 0.5, 0.5, 1), skipped={"a": 1}, rejected={"b": 1}), 2
     )
-    shown = re.findall(r"^│ ([a-z]+(?: [a-z]+)?)  ", live(done)[0], re.MULTILINE)
+    chosen = Chosen(1, {"gcd/easy": 0.25}, {"lcm/easy": 0.0}, 3)
+    shown = re.findall(r"^│ ([a-z]+(?: [a-z]+)?)  ", live(chosen, done)[0], re.MULTILINE)
     explained = re.findall(r"^\| `([a-z ]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert shown[: len(explained)] == explained
     assert shown[len(explained) :] == ["in training"]  # the tasks
