@@ -25,7 +25,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import swarm_node
 from swarm_node.common import linux
 from swarm_node.common.errors import first_line
 from swarm_node.policy.confined import READY, answer
@@ -77,7 +76,7 @@ def readable(folder: Path) -> dict[Path, int]:
     places = {*sysconfig.get_paths().values(), *site.getsitepackages(), *sys.path, sys.prefix}
     places |= {
         sys.base_prefix,
-        str(Path(swarm_node.__file__).parent),
+        str(Path(__file__).parents[1]),
         "/lib",
         "/lib64",
         "/usr/lib",
