@@ -40,7 +40,6 @@ from swarm_node.scoring.confinement import confine, silence
 from swarm_node.scoring.contract import Reader
 from swarm_node.scoring.sandbox import ALLOWED, LAST_WRITABLE, Sandbox
 
-PACKAGE = Path(__file__).parents[1]
 LOAD_SECONDS = 20  # of CPU time
 # CPU seconds for each character or id: Python takes longer than Rust
 ALLOWED_EACH = 2e-4
@@ -77,7 +76,7 @@ def readable(folder: Path) -> dict[Path, int]:
     places = {*sysconfig.get_paths().values(), *site.getsitepackages(), *sys.path, sys.prefix}
     places |= {
         sys.base_prefix,
-        str(PACKAGE),
+        str(Path(__file__).parents[1]),
         "/lib",
         "/lib64",
         "/usr/lib",
