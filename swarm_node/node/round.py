@@ -24,6 +24,7 @@ from swarm_node.node.episodes import (
     score_texts,
     several_turns,
 )
+from swarm_node.rollouts.cost import TOO_LONG, Lengths, Purse
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.groups import (
     DIVERGED,
@@ -69,6 +70,7 @@ class Node:
     external: ExternalScoring | None = None  # None: they are scored as they are selected
     fill_with_local: bool = True  # whether local groups take the places of missing external ones
     unanswered: Unanswered = field(default_factory=Unanswered)
+    lengths: Lengths | None = None  # None: a round trains on external groups of any length
 
     def run_round(self, now: Round) -> RoundReport:
         return self.train(self.select(self.publish(self.generate(now, self.unanswered.ask()))))
@@ -119,13 +121,15 @@ class Node:
         refuses.
         """
         rng = Random(f"{self.seed}/{self.peer_id}/{generated.round}")
+        self.sampler.observe(generated.groups)
+        local, others, wanted = self._choose_local(generated.groups, rng)
+        purse = self._purse(generated.groups, wanted)
         with _timed(self.clock, "collect") as collecting:
-            self.pool.add(self.network.collect(generated.round), generated.round)
+            taken, too_long = purse.admitted(self.network.collect(generated.round))
+            self.pool.add(taken, generated.round)
         scoring = self.external or ScoringInStep(partial(score_external, self.environment))
         waiting = self.pool.candidates()
         ready, failed = scoring.ready(waiting, self.config.external_groups, generated.groups)
-        self.sampler.observe(generated.groups)
-        local, others, wanted = self._choose_local(generated.groups, rng)
         considered: list[Group] = []  # all that were scored
         passed: list[Group] = []  # what the defence left of them
         chosen: list[Group] = []
@@ -138,7 +142,8 @@ class Node:
             order = self.sampler.order(ready, rng)
             while order and len(chosen) < wanted:
                 count = max(1, self.sampler.at_once(wanted - len(chosen)))
-                asked, order = order[:count], order[count:]
+                offered, order = order[:count], order[count:]
+                asked = purse.beside(chosen, offered)
                 spent += asked
                 asked, scored = [external for external in asked if external.author not in hung], []
                 for external, result in paired(asked, scoring.score(asked)):
@@ -152,9 +157,10 @@ class Node:
                     generated.groups + generated.answers, scored, rng
                 )
                 passed, refused = passed + screened, refused + rejected
-                chosen = self.sampler.choose(passed, wanted)
+                chosen = self.sampler.choose(purse.affordable(passed), wanted)
         self._settle(spent, passed, chosen, faults, hung, generated.round)
         again = self.reuse.select(wanted - len(chosen), self.clock(), rng)
+        again = purse.affordable([*chosen, *again])[len(chosen) :]
         self.reuse.add(chosen, self.clock())
         compared = self._compared(chosen + again, generated.answers, rng)
         if self.fill_with_local:
@@ -162,6 +168,9 @@ class Node:
         skipped = Counter([*faults.values(), *(entry.reason for entry in refused)])
         skipped.update(WITHOUT_SIGNAL for scored in considered if not scored.informative)
         skipped.update(NO_BETTER for group in compared if not group.from_others)
+        skipped.update(TOO_LONG for _ in too_long)
+        for external in too_long:
+            self.network.verdict(external, False)
         seconds = _sum(generated.seconds, collecting, seconds_scoring)
         return Selection(generated, local, compared, refused, skipped, seconds, considered)
 
@@ -220,6 +229,11 @@ class Node:
             self.defence.mix(local, external, rng)
             for local, external in self.unanswered.take(answers)
         ]
+
+    def _purse(self, own: Sequence[Group], groups: int) -> Purse:
+        """What this round may spend on so many external groups, in tokens."""
+        given = self.config.external_tokens
+        return Purse.of_round(own, groups, self.lengths, self.defence.adds, given)
 
     def _settle(
         self,

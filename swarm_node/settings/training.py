@@ -30,6 +30,12 @@ class RoundConfig(Section):
     """Number of external groups, those of peers, in the training set of a round (J in the paper).
     0: train alone.
     """
+    external_tokens: Count = 0
+    """Tokens of peers' completions that a round trains on at most. Longer groups are skipped and
+    counted as "too long for this machine". 0: as many as if peers wrote as much as this node does,
+    and a tenth of what its own completions of the round have, so that a round takes at most a tenth
+    longer than among nodes like this one.
+    """
     sampler: Annotated[str, PlugIn("samplers")] = "uniform"
     """How the groups of a training set are chosen: a registered sampler, or FILE:CLASS.
     docs/how-to/sampler.md lists the samplers. uniform: skip uninformative groups, and choose from
