@@ -25,6 +25,7 @@ SECTIONS = {  # heading -> pages, or a folder of them, whose README comes first
         f"docs/tutorials/{name}.md"
         for name in ("first_run", "two_machines", "own_model", "own_task")
     ],
+    "Help": ["docs/faq.md", "docs/troubleshooting.md"],
     "How-to": ["docs/how-to", "docker/README.md", "examples/plugin/README.md"],
     "Reference": ["docs/reference", "docs/platforms.md", "protocol/README.md"],
     "Explanation": ["docs/explanation", "ARCHITECTURE.md", "SECURITY.md"],

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal, NewType, Self
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field, GetCoreSchemaHandler
+from pydantic_core import core_schema
 
 from protocol import limits
+from protocol.turns import Call as Call
+from protocol.turns import Turn as Turn
 
 
 class Reason(StrEnum):
@@ -83,20 +86,53 @@ class Question(Message):
     index: Annotated[int, Field(ge=0, lt=limits.MAX_QUESTIONS_PER_ROUND)]
 
 
-class Call(Message):
-    """What the policy asked of a tool."""
+class Bounds:
+    """How a plain value stands in a message: as an object with exactly these fields, each within
+    the bounds of its type. A value that is put into a message is checked like one that arrives.
+    """
 
-    # Opaque: the protocol does not parse it
-    arguments: Annotated[str, Field(max_length=limits.MAX_ARGUMENT_CHARS)]
-    name: Name
+    def __init__(self, **fields: Any) -> None:
+        """`fields`: the type of each field, by its name."""
+        self._fields = fields
+
+    def __get_pydantic_core_schema__(
+        self, kind: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """The schema of `kind`, a NamedTuple with these fields."""
+
+        def fields_of(value: Any) -> Any:
+            return value._asdict() if isinstance(value, kind) else value
+
+        def made(fields: dict[str, Any]) -> Any:
+            return kind(**fields)
+
+        schemas = {
+            name: core_schema.typed_dict_field(handler.generate_schema(field), required=True)
+            for name, field in self._fields.items()
+        }
+        fields = core_schema.typed_dict_schema(schemas, extra_behavior="forbid", strict=True)
+        read = core_schema.no_info_after_validator_function(made, fields)
+        return core_schema.json_or_python_schema(
+            json_schema=read,
+            python_schema=core_schema.no_info_before_validator_function(fields_of, read),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                fields_of, return_schema=fields
+            ),
+        )
 
 
-class Turn(Message):
-    """What the policy generated at one go."""
-
-    calls: Annotated[tuple[Call, ...], Field(max_length=limits.MAX_CALLS)]
-    # Outside calls; the bound refuses lone surrogates
-    text: Annotated[str, Field(max_length=limits.MAX_EPISODE_CHARS)]
+BoundedCall = Annotated[
+    Call,
+    Bounds(arguments=Annotated[str, Field(max_length=limits.MAX_ARGUMENT_CHARS)], name=Name),
+]
+BoundedTurn = Annotated[
+    Turn,
+    Bounds(
+        calls=Annotated[tuple[BoundedCall, ...], Field(max_length=limits.MAX_CALLS)],
+        # The bound refuses lone surrogates
+        text=Annotated[str, Field(max_length=limits.MAX_EPISODE_CHARS)],
+    ),
+]
 
 
 class Episode(Message):
@@ -107,7 +143,9 @@ class Episode(Message):
     ended: bool  # whether the policy ended the last turn (EOS); else the turn was cut off
     # Of the environment's replies: see codec.trace; empty for a plain completion
     trace: Holding | Literal[""]
-    turns: Annotated[tuple[Turn, ...], Field(min_length=1, max_length=limits.MAX_TURNS), FailFast()]
+    turns: Annotated[
+        tuple[BoundedTurn, ...], Field(min_length=1, max_length=limits.MAX_TURNS), FailFast()
+    ]
 
     def model_post_init(self, context: Any, /) -> None:
         """Raises ValueError for too many characters, a plain completion with a trace, other
@@ -124,7 +162,7 @@ class Episode(Message):
     @classmethod
     def of(cls, text: str, ended: bool) -> Self:
         """A plain completion."""
-        return cls(ended=ended, trace="", turns=(Turn(calls=(), text=text),))
+        return cls(ended=ended, trace="", turns=(Turn(text),))
 
     @property
     def single(self) -> bool:

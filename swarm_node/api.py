@@ -13,13 +13,14 @@ from typing import Any
 from protocol.messages import Episode, Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment
+from swarm_node.environments.scored import rewards_of_texts
 from swarm_node.home.folder import load_identity, owned
 from swarm_node.network.client import build_network
 from swarm_node.network.transport.backends import check_addresses
 from swarm_node.network.transport.libraries import check_installed
 from swarm_node.node.round import score_external
 from swarm_node.node.rounds import Rounds
-from swarm_node.rollouts.groups import Group, Sample, Skipped
+from swarm_node.rollouts.groups import Group, Skipped
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.of_script import combined
 from swarm_node.swarm.joining import follow_card
@@ -69,7 +70,7 @@ class Swarm:
 
     def score(self, question: Question, completions: Sequence[str]) -> tuple[float, ...] | Skipped:
         """Rewards in [0, 1], as every peer gives them; `Skipped` where the verifier failed."""
-        return self._environment.score([(question, completions)])[0]
+        return rewards_of_texts(self._environment, [(question, completions)])[0]
 
     def publish(self, completed: Mapping[Question, Sequence[str | Episode]]) -> list[Group]:
         """Score completions of local questions of one round, offer the informative groups to peers,
@@ -89,7 +90,7 @@ class Swarm:
                 each if isinstance(each, Episode) else Episode.of(text=each, ended=True)
                 for each in said
             )
-            group = Group(self.peer_id, now, question, tuple(map(Sample, episodes)))
+            group = Group.written(self.peer_id, now, question, episodes)
             if (scored := self._scored(group)) is not None:
                 groups.append(scored)
         # Even if empty: it asks for external groups

@@ -1,12 +1,22 @@
 """Questions and rollout groups as peers send them, and as a node has them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from protocol import codec
 from protocol.addressing import question_seed
 from protocol.messages import Episode, PeerId, Question, RolloutGroup, Round
-from swarm_node.rollouts.groups import Completions, Group, Observations, Sample, Tokens
+from swarm_node.rollouts.groups import (
+    Completions,
+    Group,
+    Observations,
+    Played,
+    Plays,
+    Sample,
+    Skipped,
+    Tokens,
+    ToPlay,
+)
 
 SWARM = "test"
 KIND = {
@@ -55,6 +65,20 @@ def scored(
     return Group(of.author, Round(of.round), of.question, samples, prompt, prompt_ids)
 
 
+def lifted(
+    score: Callable[[Sequence[tuple[Question, Sequence[str]]]], list[tuple[float, ...] | Skipped]],
+    asked: Sequence[ToPlay],
+) -> list[Plays]:
+    """What an environment of questions of one turn plays, where `score` gives rewards to texts."""
+    scores = score([(question, [turns[0].text for turns in played]) for question, played in asked])
+    return [
+        rewards
+        if isinstance(rewards, Skipped)
+        else tuple(Played((), True, reward, "") for reward in rewards)
+        for rewards in scores
+    ]
+
+
 def tokens_of(of: Group | Completions) -> list[Tokens]:
     """The tokens of each sample, which this node generated."""
     return [sample.tokens for sample in of.samples if sample.tokens is not None]
@@ -78,7 +102,7 @@ def group(
         Episode.of(text=text, ended=end) for text, end in zip(texts, flags, strict=True)
     )
     asked = question(author, round, index, **fields)
-    return RolloutGroup(author=author, round=Round(round), question=asked, episodes=completions)
+    return Group.written(author, Round(round), asked, completions).message()
 
 
 def with_tokens(of: Group, tokens: Sequence[Tokens | None]) -> Group:

@@ -4,7 +4,7 @@ nothing is a mock.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from random import Random
 from typing import Any, cast
@@ -39,7 +39,7 @@ from swarm_node.rollouts.sampler import Sampler, UniformSampler
 from swarm_node.settings import DefenceConfig, GenerationConfig, RoundConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
 from tests import groups
-from tests.groups import scored
+from tests.groups import lifted, scored
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 PAD, BOS, EOS, UNK = range(4)
@@ -270,13 +270,8 @@ class Digits:
             for asked, texts in completions
         ]
 
-    def turns(self, question: Question) -> int:
-        return 1
-
-    def play(
-        self, asked: Sequence[tuple[Question, Sequence[Sequence[Turn]]]]
-    ) -> list[tuple[Played | Skipped, ...] | Skipped]:
-        raise NotImplementedError("a question has one turn")
+    def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
+        return lifted(self.score, asked)
 
     def close(self) -> None:
         pass
@@ -289,8 +284,9 @@ class Guessing(Digits):
 
     most, right = 4, 7
 
-    def turns(self, question: Question) -> int:
-        return self.most
+    @property
+    def catalogue(self) -> Catalogue:
+        return replace(super().catalogue, several={"digits": self.most})
 
     def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
         return [tuple(map(self._played, episodes)) for _, episodes in asked]
@@ -348,7 +344,7 @@ def join(swarm: MemorySwarm, number: int, environment: Environment | None = None
     identity = IDENTITIES[number]
     environment = environment or Digits()
     rules = AdmissionRules(
-        "test", identity.peer_id, environment.catalogue.knows, turns=environment.turns
+        "test", identity.peer_id, environment.catalogue.knows, turns=environment.catalogue.turns
     )
     return swarm.join(identity, rules)
 

@@ -12,6 +12,7 @@ from protocol.identity import Identity
 from protocol.messages import Episode, Question, RolloutGroup, Round
 from swarm_node.environments.reasoning_gym.environment import KIND, ReasoningGym
 from swarm_node.network.client import RemoteNetwork, build_rules
+from swarm_node.rollouts.groups import Group
 from swarm_node.settings import LearningConfig, NetworkConfig
 
 SWARM = "structure"
@@ -44,7 +45,7 @@ def _group(identity: Identity, now: Round, question: Question, mark: str) -> Rol
     """A group with one right completion, so that it is informative."""
     texts = [KIND.answer(question), *(f"{mark}?" for _ in range(COMPLETIONS - 1))]
     completions = tuple(Episode.of(text=text, ended=True) for text in texts)
-    return RolloutGroup(author=identity.peer_id, round=now, question=question, episodes=completions)
+    return Group.written(identity.peer_id, now, question, completions).message()
 
 
 if __name__ == "__main__":

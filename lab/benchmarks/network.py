@@ -12,6 +12,7 @@ from protocol.addressing import question_seed
 from protocol.card import DAY, Card, Signed, Task, network_of, sign
 from protocol.identity import Identity
 from protocol.messages import Episode, Question, RolloutGroup, Round
+from swarm_node.rollouts.groups import Group
 
 GROUPS, GROUP_BYTES, WANTED = 9, 10_000, 4
 COMPLETIONS = 8
@@ -31,9 +32,7 @@ def group(swarm: str, identity: Identity, number: int, index: int) -> RolloutGro
     }
     question = Question(**address, seed=seed, index=index)
     completions = tuple(Episode.of(text=f"{k}{text}", ended=True) for k in range(COMPLETIONS))
-    return RolloutGroup(
-        author=identity.peer_id, round=Round(number), question=question, episodes=completions
-    )
+    return Group.written(identity.peer_id, Round(number), question, completions).message()
 
 
 def cards(count: int, issued: int = 0, bootstrap: Sequence[str] = ()) -> list[bytes]:

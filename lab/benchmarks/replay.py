@@ -24,10 +24,10 @@ from lab.benchmarks import command
 from lab.benchmarks.replayed import GROUP, HANG, HANGING, TIME_LIMIT, turns_of
 from protocol import codec
 from protocol.identity import Identity
-from protocol.messages import Call, Episode, PeerId, RolloutGroup, Round, Turn
+from protocol.messages import Call, Episode, PeerId, Round, Turn
 from swarm_node.environments.registry import build_environment
 from swarm_node.environments.scored import Mixture
-from swarm_node.rollouts.groups import Played
+from swarm_node.rollouts.groups import Group, Played
 from swarm_node.scoring import contract
 from swarm_node.scoring.client import SET_VARIABLES, ScoringClient
 from swarm_node.settings import EnvironmentConfig, LearningConfig
@@ -84,9 +84,7 @@ def wire_bytes() -> int:
         build_environment(LearningConfig(environment=EnvironmentConfig(tasks=tuple(SOURCES))))
     ) as environment:
         (question,) = environment.sample(author.peer_id, Round(1000), 1)
-    group = RolloutGroup(
-        author=author.peer_id, round=1000, question=question, episodes=(made,) * GROUP
-    )
+    group = Group.written(author.peer_id, Round(1000), question, (made,) * GROUP).message()
     return len(codec.seal(group, author, "public"))
 
 

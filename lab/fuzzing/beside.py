@@ -32,7 +32,7 @@ from swarm_node.environments.reasoning_gym import second_try as gym
 from swarm_node.environments.temporal_clue import text as temporal_clue
 from swarm_node.scoring import playing
 from swarm_node.scoring.bound import Bounded, longest
-from swarm_node.scoring.contract import Episode, Turn
+from swarm_node.scoring.contract import Playable, Turn
 
 SEED, SHOWN = 41, 20
 NOBODY = PeerId("nobody")
@@ -214,7 +214,7 @@ def targets(folder: Path, task_sets: bool = True) -> Iterator[Target]:
         yield from of_task_sets(folder)
 
 
-def played(began: Episode, *texts: str) -> float:
+def played(began: Playable, *texts: str) -> float:
     """The score of an episode of these turns; 0 where it is left out."""
     turns = tuple(map(Turn, texts))
     found = playing.read(playing.play(began, [turns]), [turns])
@@ -222,7 +222,7 @@ def played(began: Episode, *texts: str) -> float:
     return 0.0 if isinstance(replay, str) else replay.score
 
 
-def _before(began: Episode, answer: str, said: str) -> float:
+def _before(began: Playable, answer: str, said: str) -> float:
     return played(began, said, answer) if said.strip() not in ("", answer) else 0.0
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 from lab.benchmarks import command
 from lab.benchmarks.replayed import turns_of
@@ -32,7 +32,6 @@ from swarm_node.node.episodes import Divergence
 from swarm_node.node.round import score_external
 from swarm_node.rollouts.groups import Group, Skipped
 from swarm_node.rollouts.pool import RolloutPool
-from swarm_node.scoring import contract
 from swarm_node.settings import EnvironmentConfig, LearningConfig
 
 SWARM, TASKS = "forged", ("bisect/easy", "calculator/hard")
@@ -54,7 +53,7 @@ def oracle(
     for turn in turns:
         if done:
             return None
-        found, done = episode.step(cast(contract.Turn, turn))  # both have the same fields
+        found, done = episode.step(turn)
         said.append(() if done else found)
     longest = 2 * len(episode.answer) + 8  # of a turn that gives an answer, if it is to be paid
     brief = all(turn.calls or len(turn.text) <= longest for turn in turns)
@@ -74,7 +73,7 @@ def honest(rng: Random, author: PeerId, now: int, asked: Question) -> RolloutGro
         told = oracle(question, turns)
         if told and len(turns) > 2:
             episodes.append(Episode(ended=True, trace=told[2], turns=turns))
-    return RolloutGroup(author=author, round=now, question=question, episodes=tuple(episodes))
+    return Group.written(author, Round(now), question, episodes).message()
 
 
 def _each(change: Callable[[Random, Turns], Turns]) -> Forge:
@@ -131,12 +130,12 @@ def _traced(forge: Forge, move: int | None = None) -> Forge:
 def _said(
     text: str = "", name: str = "calculate", arguments: str = '{"expression":"6*7"}', calls: int = 1
 ) -> Turn:
-    call = Call.model_construct(name=name, arguments=arguments)
-    return Turn.model_construct(text=text, calls=(call,) * calls)
+    call = Call(name, arguments)
+    return Turn(text, (call,) * calls)
 
 
 def _text(form: str) -> Forge:
-    return _at(lambda rng, turn: [turn.model_copy(update={"text": form.format(turn.text)})])
+    return _at(lambda rng, turn: [turn._replace(text=form.format(turn.text))])
 
 
 LONG = "1" * (limits.MAX_ARGUMENT_CHARS + 1)
@@ -226,7 +225,7 @@ class Node:
         self.reputation, self.wrong, self.now = Reputation(), list[str](), 0.0
         self.outcomes: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
         self._rules = AdmissionRules(
-            SWARM, US, knows=environment.catalogue.knows, turns=environment.turns
+            SWARM, US, knows=environment.catalogue.knows, turns=environment.catalogue.turns
         )
         self._pool, self._score = RolloutPool(US), partial(score_external, environment)
         self._divergence, self._trained = Divergence(lambda: self.now), set[bytes]()

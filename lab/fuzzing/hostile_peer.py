@@ -35,6 +35,7 @@ from protocol.messages import Announcement, Episode, PeerId, Question, Rejected,
 from swarm_node.network.backend import Backend, Caller, CallFailed
 from swarm_node.network.parties import full, trim
 from swarm_node.network.transport.libraries import make_backend
+from swarm_node.rollouts.groups import Group
 from swarm_node.settings import LearningConfig, NetworkConfig
 
 KINDS = ("hangs", "reflections", "floods", "poison", "junk")
@@ -150,9 +151,7 @@ class HostilePeer:
         task, question = self._question(author.peer_id, number, index)
         texts = [f"{PAYLOAD}{task}", "0"] * 4 if poison else self._rng.sample(of_kind("waste"), 8)
         completions = tuple(Episode.of(text=text[:CHARS], ended=True) for text in texts)
-        return RolloutGroup(
-            author=author.peer_id, round=Round(number), question=question, episodes=completions
-        )
+        return Group.written(author.peer_id, Round(number), question, completions).message()
 
     def _question(self, author: PeerId, number: int, index: int) -> tuple[str, Question]:
         """The right answer to a question of the starters, and the question."""

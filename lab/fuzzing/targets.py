@@ -35,6 +35,7 @@ from swarm_node.network.backend import Caller
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.process import messages
 from swarm_node.network.transport import multiaddr, relays
+from swarm_node.rollouts.groups import Group
 from swarm_node.scoring import children, client, contract, playing
 from swarm_node.scoring.bound import answer_of
 from swarm_node.scoring.contract import BrokenFrame, Reader, Replay, Turn, encode
@@ -164,7 +165,7 @@ def _group(index: int = 0, author: Identity = AUTHOR) -> RolloutGroup:
         **address, digest="A" * 11, seed=question_seed(SWARM, author.peer_id, Round(7)), index=index
     )
     answers = (Episode.of(text="4", ended=True), Episode.of(text='é"\\\n', ended=False))
-    return RolloutGroup(author=author.peer_id, round=7, question=question, episodes=answers)
+    return Group.written(author.peer_id, Round(7), question, answers).message()
 
 
 def _announcement(author: Identity, seq: int) -> bytes:
@@ -234,7 +235,7 @@ def _relay_message(data: bytes) -> str:
 
 def _process_frames() -> list[bytes]:
     frames: list[messages.FromNetwork] = [
-        Deliver(_group(), bytes(32), US.peer_id),
+        Deliver(codec.encode(_group()), US.peer_id),
         messages.Memory(
             port=1, exchange=Remembered(seq=3, bans={US.peer_id: 0.5}), peers={US.peer_id: ("/x",)}
         ),

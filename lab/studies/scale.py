@@ -23,9 +23,10 @@ from lab.studies.simulated_exchange import SimulatedPeer, World
 from protocol import codec, limits
 from protocol.addressing import question_seed
 from protocol.identity import Identity
-from protocol.messages import Episode, PeerId, Question, RolloutGroup, Round
+from protocol.messages import Episode, PeerId, Question, Round
 from swarm_node.network.actions import Deliver
 from swarm_node.network.exchange.exchange import Exchange
+from swarm_node.rollouts.groups import Group
 from swarm_node.settings import NetworkConfig
 
 # Seconds, on average; every node has a pace of its own, up to a third quicker or slower
@@ -113,7 +114,7 @@ class Swarm:
     def _delivered(self, member: SimulatedPeer, delivery: Deliver) -> None:
         if not self.window:
             return
-        group, size = delivery.group, len(codec.encode(delivery.group)) + limits.SIGNATURE_BYTES
+        group, size = delivery.group, len(delivery.payload) + limits.SIGNATURE_BYTES
         self.window.ages.append(
             (self.world.now - self.published[group.author, group.round]) / ROUND
         )
@@ -136,9 +137,7 @@ def _groups(author: Identity, round: int) -> list[bytes]:
             seed=seed,
             index=index,
         )
-        group = RolloutGroup(
-            author=author.peer_id, round=round, question=question, episodes=completions
-        )
+        group = Group.written(author.peer_id, Round(round), question, completions).message()
         sealed.append(codec.seal(group, author, SWARM))
     return sealed
 

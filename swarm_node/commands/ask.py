@@ -23,6 +23,7 @@ from swarm_node.common.loading import quickly
 from swarm_node.common.parsing import read_json
 from swarm_node.environments.kinds import EVALUATION
 from swarm_node.environments.registry import build_environment, tasks_of
+from swarm_node.environments.scored import rewards_of_texts
 from swarm_node.home.asks import going_on
 from swarm_node.node.defaults import STATE_BYTES, newest, resolved
 from swarm_node.policy.named import say
@@ -223,7 +224,7 @@ class Search:
         """
         place = self.looked_at = len(now)
         question = self._asked[place - 1]
-        (rewards,) = self._environment.score([(question, (now[-1],))])
+        (rewards,) = rewards_of_texts(self._environment, [(question, (now[-1],))])
         if not isinstance(rewards, Skipped) and rewards[0] >= 1.0:
             self._right[task_of(question)].append(place - 1)
         if place < len(self._asked) and any(len(k) < RIGHT for k in self._right.values()):
@@ -244,7 +245,7 @@ def telling(
     else the first of the task. And whether it was so.
     """
     said = zip(asked, before, now, strict=True)
-    scores = environment.score([(question, texts) for question, *texts in said])
+    scores = rewards_of_texts(environment, [(question, texts) for question, *texts in said])
     chosen: dict[str, tuple[int, bool]] = {}
     for k, (question, rewards) in enumerate(zip(asked, scores, strict=True)):
         learned = not isinstance(rewards, Skipped) and rewards[0] < 1.0 <= rewards[1]

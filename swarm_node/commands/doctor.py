@@ -244,6 +244,7 @@ def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding
     """Findings about training. They come last, because they load the model."""
     yield _gpu(config)
     from swarm_node.environments.registry import build_environment
+    from swarm_node.environments.scored import rewards_of_texts
     from swarm_node.node.defaults import resolved
 
     try:
@@ -263,7 +264,7 @@ def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding
         asked = environment.sample(identity.peer_id if identity else PeerId(""), Round(0), 1)
         (prompt,), (scores,) = (
             environment.prompts(asked),
-            environment.score([(asked[0], ["0", "1"])]),
+            rewards_of_texts(environment, [(asked[0], ["0", "1"])]),
         )
     except UserError as error:
         yield Finding("scoring", Level.BAD, str(error))

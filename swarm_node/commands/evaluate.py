@@ -17,8 +17,9 @@ from swarm_node.common.command import Command
 from swarm_node.common.console import Terminal
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.loading import quickly
-from swarm_node.environments.kinds import AskingEnvironment, held_out
+from swarm_node.environments.kinds import held_out
 from swarm_node.environments.registry import by_kind, right_answer, with_environment
+from swarm_node.environments.scored import ScoredEnvironment
 from swarm_node.home.asks import going_on
 from swarm_node.node.defaults import model_of, newest, suited
 from swarm_node.policy.named import check_model, say
@@ -139,9 +140,9 @@ def _suited(config: EvaluationConfig) -> LearningConfig:
     return suited(LearningConfig.model_validate(parts), base)
 
 
-def _environments(asking: LearningConfig, stack: ExitStack) -> list[AskingEnvironment]:
+def _environments(asking: LearningConfig, stack: ExitStack) -> list[ScoredEnvironment]:
     """The environments of the tasks, each with the scoring that suits evaluation."""
-    found: list[AskingEnvironment] = []
+    found: list[ScoredEnvironment] = []
     for kind, tasks in by_kind(asking):
         found.append(kind.start(tasks, with_environment(asking, scoring=kind.evaluated)))
         stack.callback(found[-1].close)

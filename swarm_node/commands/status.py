@@ -215,6 +215,11 @@ def status_lines(answer: Mapping[str, Any]) -> list[str]:
             f"sharing: {training['shared_rounds']:.0%} of the last rounds had external "
             f"groups{alone}"
         )
+    if "own_groups" in training:
+        lines.append(
+            f"learned since the start from {training['own_groups']} informative groups of its own "
+            f"and {training['others_groups']} of others"
+        )
     if training.get("traffic_megabytes"):
         lines.append(f"traffic: {training['traffic_megabytes']:.1f} MB this month")
     if network.get("running"):

@@ -110,7 +110,8 @@ def conversation(task: str, said: Iterable[str]) -> Iterator[str]:
         build_environment(with_environment(LearningConfig(), tasks=(task,)))
     ) as environment:
         (question,) = environment.sample(EVALUATION, Round(0), 1)
-        if environment.turns(question) == 1:
+        most = environment.catalogue.turns(question)
+        if most == 1:
             raise UserError(
                 f"a question of {task} has one turn: swarm-node model eval asks some; to play, "
                 "name a task of several turns"
@@ -125,6 +126,6 @@ def conversation(task: str, said: Iterable[str]) -> Iterator[str]:
                 raise UserError(f"{task} cannot be played: {played.reason}")
             score = played.score
             yield from (f"environment: {printable(text, 4096)}" for text in played.observations[-1])
-            if played.done or len(turns) == environment.turns(question):
+            if played.done or len(turns) == most:
                 break
         yield f"reward {score:g}"

@@ -23,6 +23,7 @@ from typing import IO, Any, Generic, TypeVar
 import msgspec
 
 from swarm_node.common.errors import UserError, exit_code, printable
+from swarm_node.common.frames import BrokenFrame as BrokenFrame
 
 LENGTH_BYTES = 4
 CHUNK_BYTES = 1024 * 1024  # read at once: a frame that is announced and never comes costs no memory
@@ -35,12 +36,6 @@ Down = TypeVar("Down")  # messages of a parent
 Up = TypeVar("Up")  # messages of its child
 End = IO[bytes] | socket.socket
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-
-class BrokenFrame(Exception):
-    """The bytes are no frame: the other end does not run the program that was started, or no
-    longer.
-    """
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):

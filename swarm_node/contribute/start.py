@@ -19,13 +19,14 @@ from swarm_node.common.errors import UserError, printable, reason_of
 from swarm_node.contribute.api import ApiGenerator
 from swarm_node.contribute.budget import Budget
 from swarm_node.environments.registry import build_environment, leaving
+from swarm_node.environments.scored import rewards_of_texts
 from swarm_node.home.folder import load_identity, owned
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.network.process.messages import Rules
 from swarm_node.network.transport.backends import check_addresses
 from swarm_node.network.transport.libraries import check_installed
 from swarm_node.node.rounds import Rounds
-from swarm_node.rollouts.groups import Group, Sample, Skipped, all_equal
+from swarm_node.rollouts.groups import Group, Skipped, all_equal
 from swarm_node.rollouts.interfaces import Environment, Network
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.contribute import ContributeConfig
@@ -87,7 +88,7 @@ class Contributor:
         questions = self._environment.sample(self._peer_id, now, self._questions)
         groups: list[Group] = []
         for question, prompt in paired(questions, self._environment.prompts(questions)):
-            several = self._environment.turns(question) > 1
+            several = self._environment.catalogue.turns(question) > 1
             made = (
                 prompt if isinstance(prompt, Skipped) else SEVERAL if several else complete(prompt)
             )
@@ -123,9 +124,8 @@ class Contributor:
     ) -> Group | Skipped:
         if len(completions) < 2:
             return Skipped("one completion")
-        rewards = self._environment.score(
-            [(question, [completion.text for completion in completions])]
-        )[0]
+        texts = [completion.text for completion in completions]
+        (rewards,) = rewards_of_texts(self._environment, [(question, texts)])
         if isinstance(rewards, Skipped):
             return rewards
         if all_equal(rewards):
@@ -134,7 +134,7 @@ class Contributor:
             return Skipped(
                 SAME_TEXT if alike else {0.0: ALL_WRONG, 1.0: ALL_RIGHT}.get(rewards[0], AS_GOOD)
             )
-        return Group(self._peer_id, now, question, tuple(map(Sample, completions)))
+        return Group.written(self._peer_id, now, question, completions)
 
 
 PAGE = """\

@@ -11,8 +11,9 @@ from protocol.limits import MAX_QUESTIONS_PER_ROUND
 from protocol.messages import Question, Round
 from swarm_node.common.errors import UserError
 from swarm_node.environments.rewards import Scoring
+from swarm_node.environments.scored import ScoredEnvironment
+from swarm_node.environments.scored import split_task as split_task
 from swarm_node.rollouts.groups import Tasks
-from swarm_node.rollouts.interfaces import Environment
 from swarm_node.settings import DatasetConfig, EnvironmentConfig, TasksetConfig, TemporalClueConfig
 
 EVALUATION = HELD_OUT  # see `held_out`
@@ -43,22 +44,6 @@ class Asking(Protocol):
 
 class UnknownTaskError(UserError, ValueError):
     """A task that no environment offers."""
-
-
-class AskingEnvironment(Environment, Protocol):
-    """An environment that uses some tasks in turn."""
-
-    tasks: tuple[tuple[str, str], ...]  # (dataset, config id)
-    asked: tuple[tuple[str, str], ...]  # those of `tasks` that rounds ask
-    count: int | None  # how many questions evaluation asks; None if there is no end
-    notes: Sequence[tuple[bool, str]]  # (whether it is a warning, a line that the user should read)
-    swarm: str  # its name: a part of the seeds of peers' questions
-
-    def prepare(self) -> None:
-        """Start what takes seconds to start, without waiting for it. UserError if it cannot be
-        started.
-        """
-        ...
 
 
 class EnvironmentKind(Protocol):
@@ -117,7 +102,7 @@ class EnvironmentKind(Protocol):
         """
         return None
 
-    def start(self, tasks: Sequence[str], config: Asking) -> AskingEnvironment:
+    def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:
         """An environment that uses these tasks and rebuilds all of this kind. UserError if the
         options do not allow it.
         """
@@ -162,13 +147,7 @@ def _nearest(dataset: str, config_id: str, offered: Tasks) -> str:
     return f"did you mean '{dataset}/{close[0]}'? {dataset} has {', '.join(offered[dataset])}"
 
 
-def split_task(task: str) -> tuple[str, str]:
-    """("chain_sum", "easy") of "chain_sum/easy"."""
-    dataset, _, config_id = task.partition("/")
-    return dataset, config_id
-
-
-def held_out(environment: AskingEnvironment, count: int) -> list[Question]:
+def held_out(environment: ScoredEnvironment, count: int) -> list[Question]:
     """`count` questions for `swarm-node model eval` and for validation, over the tasks in turn.
 
     No key makes their author's name, so no peer asks them. The environments that ship keep their

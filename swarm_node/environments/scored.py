@@ -1,12 +1,14 @@
-"""The environments of a node: how they ask a question, where they find its answer, and which scores
-they remember.
+"""The environments of a node: how they ask a question, where they find its answer, and which
+rewards they remember.
 
-A scoring process builds questions and scores answers (`ScoredEnvironment`). `Answers` is a node's
-own choice: an address names the bare question, so nodes with other forms and shots still score each
-other's groups, each by its own form. A completion is hostile text: reading it is string work in
-linear time. Text beside the answer earns nothing, but is trained on; only the form `whole` leaves
-no room for such text. What a form reads as the answer is bounded where it is scored
-(`scoring/bound.py`), except with `anywhere`, which leaves the search to the verifier.
+A scoring process builds questions and plays their episodes (`ScoredEnvironment`). A completion that
+answers a question at one go is an episode of one turn.
+
+`Answers` is a node's own choice: an address names the bare question, so nodes with other forms and
+shots still score each other's groups, each by its own form. A completion is hostile text: reading
+it is string work in linear time. Text beside the answer earns nothing, but is trained on; only the
+form `whole` leaves no room for such text. What a form reads as the answer is bounded where it is
+scored (`scoring/bound.py`), except with `anywhere`, which leaves the search to the verifier.
 """
 
 import hashlib
@@ -20,16 +22,22 @@ from typing import TypeVar
 from protocol import codec
 from protocol.addressing import FINGERPRINT, HELD_OUT, fixed_seed, question_seed
 from protocol.limits import MAX_QUESTIONS_PER_ROUND
-from protocol.messages import PeerId, Question, Round
+from protocol.messages import PeerId, Question, Round, Turn
 from swarm_node.common.batched import paired, routed
 from swarm_node.common.errors import UserError
 from swarm_node.common.lru import Lru
-from swarm_node.environments.kinds import AskingEnvironment, split_task
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.rollouts.groups import Catalogue, Plays, Skipped, Tasks, ToPlay
+from swarm_node.rollouts.groups import Catalogue, Played, Plays, Skipped, Tasks, ToPlay
+from swarm_node.rollouts.interfaces import Environment
 from swarm_node.scoring import contract
-from swarm_node.scoring.client import Item, Reply, Scoring
-from swarm_node.scoring.contract import NOT_SHOWN, OTHER_ENVIRONMENT, UNKNOWN_QUESTION
+from swarm_node.scoring.client import Reply, Request, Scoring
+from swarm_node.scoring.contract import (
+    AFTER_THE_END,
+    NOT_SHOWN,
+    OTHER_ENVIRONMENT,
+    UNKNOWN_QUESTION,
+    Replay,
+)
 from swarm_node.settings import EnvironmentConfig
 
 NUMBER = re.compile(
@@ -42,7 +50,11 @@ FINGERPRINT_SEED = fixed_seed(FINGERPRINT, Round(0))  # of the questions 0 to 3 
 KEPT_REWARDS = 8192  # groups; nodes of one simulation score each other's groups
 LEARNED = 0.9  # held-out reward from which a task makes room for the next one
 
+# What the digest of a task of one turn is made with
+SINGLE_PROBES = ((Turn(""),), (Turn("0"),))
+
 Shot = tuple[str, str]  # question, answer
+Written = Sequence[Turn]  # the turns of an episode so far
 Rewards = tuple[float, ...] | Skipped
 A = TypeVar("A")
 R = TypeVar("R")
@@ -172,11 +184,50 @@ def _solved(question: str, answer: str) -> str:
     return f"{question}\n{answer}\n\n" if "\n" in question + answer else f"{question} {answer}\n"
 
 
-class ScoredEnvironment:
-    """Some tasks of one source of questions, and scores for every task of its catalogue.
+def split_task(task: str) -> tuple[str, str]:
+    """("chain_sum", "easy") of "chain_sum/easy"."""
+    dataset, _, config_id = task.partition("/")
+    return dataset, config_id
 
-    `rule` turns scores into rewards. `answers` says what a prompt shows and where a completion
-    gives its answer.
+
+def rewards_of_texts(
+    environment: Environment, completions: Sequence[tuple[Question, Sequence[str]]]
+) -> list[Rewards]:
+    """The rewards of texts, each of them an episode of one turn. For whoever has texts and no
+    group.
+    """
+    asked = [(question, [(Turn(text),) for text in texts]) for question, texts in completions]
+    return [_rewards(plays) for plays in environment.play(asked)]
+
+
+def _rewards(plays: Plays) -> Rewards:
+    if isinstance(plays, Skipped):
+        return plays
+    return tuple(played.score for played in plays if isinstance(played, Played))
+
+
+@dataclass(frozen=True, slots=True)
+class _Unplayed:
+    """Episodes of a question that the scoring process is asked to play."""
+
+    opening: str  # that a trace begins with
+    episodes: Sequence[Written]
+    request: Request  # to the scoring process
+
+
+class ScoredEnvironment:
+    """Some tasks of one source of questions, and rewards for every task of its catalogue.
+
+    `rule` turns scores into rewards. `answers` says what a prompt shows and where the text of an
+    episode of one turn gives its answer; the turns of other episodes are read by the source alone.
+
+    Attributes:
+        tasks: (data set, config id) of all tasks of this node.
+        asked: those of `tasks` that rounds ask, in turn. Held-out questions are of all tasks.
+        count: how many questions evaluation asks; None if there is no end.
+        notes: lines that the user should read, each behind whether it is a warning.
+        swarm: its name, a part of the seeds of peers' questions.
+        salt: keeps a digest from giving questions away.
     """
 
     def __init__(
@@ -191,17 +242,18 @@ class ScoredEnvironment:
         turns: int = 1,
         probe: Sequence[contract.Turn] = (),
     ) -> None:
-        """`turns` and `probe` are those of a source of episodes."""
+        """`turns` and `probe` are those of a source whose episodes have several turns."""
         self.name, self.version, self.tasks = name, version, tuple(map(split_task, tasks))
         self.count: int | None = None
-        # Set from outside; a salt keeps a digest from giving questions away
-        self.swarm = self.salt = ""
+        self.swarm = self.salt = ""  # set from outside
         self.notes: Sequence[tuple[bool, str]] = ()
-        # The tasks that rounds ask, in turn; held-out questions are of all tasks
         self.asked = self.tasks
+        self._several = turns > 1
         self._known = Catalogue({name: (version, catalogue)}, {name: turns} if turns > 1 else {})
         self._rule, self._answers = rule, answers
-        self._probes = tuple(tuple(probe[: end + 1]) for end in range(len(probe)))
+        self._probes: contract.Episodes = SINGLE_PROBES
+        if self._several:
+            self._probes = tuple(tuple(probe[: end + 1]) for end in range(len(probe)))
         self._shots: dict[tuple[str, str], list[Shot]] = {}  # by task, one more than a prompt shows
         self._digests: dict[tuple[str, str], str] = {}  # by task
         self.scoring = scoring
@@ -249,36 +301,76 @@ class ScoredEnvironment:
             if (known := self._refused(q) or self._prompts.use(q)) is not None
         }
         missing = [q for q in dict.fromkeys(questions) if q not in found]
-        replies = self.scoring.ask([self._item(question, None) for question in missing])
+        replies = self.scoring.ask([self._request(question, None) for question in missing])
         for question, reply in paired(missing, replies):
             found[question] = self._prompts[question] = (
                 reply if isinstance(reply, str) else skipped(reply)
             )
         return [found[q] for q in questions]
 
-    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
-        asked = {_key(*each): each for each in completions}
-        found = {
-            key: known
-            for key, (q, _) in asked.items()
-            if (known := self._refused(q) or self._rewards.use(key))
-        }
-        missing = {key: each for key, each in asked.items() if key not in found}
-        items = [
-            self._item(question, tuple(map(self._answers.read, texts)))
-            for question, texts in missing.values()
-        ]
-        for key, reply in paired(missing, self.scoring.ask(items)):
-            rewards = self._rule.rewards(reply) if isinstance(reply, tuple) else skipped(reply)
-            found[key] = self._rewards[key] = rewards
-        return [found[_key(*each)] for each in completions]
-
-    def turns(self, question: Question) -> int:
-        return self._known.turns(question)
-
     def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
-        """No question here has several turns: see `EpisodicEnvironment`."""
-        return [Skipped(UNKNOWN_QUESTION)] * len(asked)
+        """See interfaces.Environment. Rewards of questions of one turn are remembered."""
+        keys = [_key(question, episodes) for question, episodes in asked]
+        openings = self._openings([question for question, _ in asked])
+        plays: dict[bytes, Plays] = {}
+        unplayed: dict[bytes, _Unplayed] = {}
+        for (key, opening), (question, episodes) in paired(paired(keys, openings), asked):
+            if isinstance(opening, Skipped):
+                plays[key] = opening
+            elif (rewards := self._rewards.use(key)) is not None:
+                plays[key] = _replayed(rewards)
+            elif episodes:
+                request = self._request(question, tuple(map(self._read, episodes)))
+                unplayed[key] = _Unplayed(opening, episodes, request)
+            else:
+                plays[key] = ()
+        replies = self.scoring.ask([asking.request for asking in unplayed.values()])
+        for (key, asking), reply in paired(unplayed.items(), replies):
+            plays[key] = self._played(asking, reply)
+            if not self._several:
+                self._rewards[key] = _rewards(plays[key])
+        return [plays[key] for key in keys]
+
+    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
+        """See `rewards_of_texts`."""
+        return rewards_of_texts(self, completions)
+
+    def _openings(self, questions: Sequence[Question]) -> list[str | Skipped]:
+        """What traces begin with: the bare prompts. Empty for questions of one turn, whose episodes
+        have no trace. `Skipped` for a question that this node does not know.
+        """
+        if self._several:
+            return self.bare(questions)
+        return [self._refused(question) or "" for question in questions]
+
+    def _read(self, turns: Written) -> tuple[Turn, ...]:
+        """The turns as the source is to read them: of an answer at one go, what its form takes for
+        the answer.
+        """
+        if self._several:
+            return tuple(turns)
+        return tuple(Turn(self._answers.read(turn.text)) for turn in turns)
+
+    def _played(self, asking: _Unplayed, reply: Reply) -> Plays:
+        """The scoring process's replays of these episodes, with rewards in place of scores."""
+        if not isinstance(reply, list):
+            return skipped(reply)
+        return tuple(
+            self._rewarded(asking.opening, turns, replay)
+            for turns, replay in paired(asking.episodes, reply)
+        )
+
+    def _rewarded(self, opening: str, turns: Written, replay: Replay | Skipped) -> Played | Skipped:
+        if isinstance(replay, Skipped):
+            return Skipped(AFTER_THE_END)
+        reward = self._reward(replay.score, turns)
+        if not self._several:
+            return Played((), replay.done, reward, "")
+        return Played(replay.observations, replay.done, reward, _trace(opening, replay))
+
+    def _reward(self, score: float, turns: Written) -> float:
+        """The reward of an episode with this score."""
+        return self._rule.reward(score)
 
     def digest(self, task: tuple[str, str]) -> str:
         """A digest of what this environment does with a task: see protocol/README.md. It is made
@@ -295,15 +387,20 @@ class ScoredEnvironment:
 
     def _behaviour(self, task: tuple[str, str]) -> list[list[str]]:
         places = [(*task, FINGERPRINT_SEED, index) for index in range(4)]
-        asked, scores = (
-            self.scoring.ask([(*place, texts) for place in places]) for texts in (None, ("", "0"))
-        )
-        return [
-            [prompt, *(f"{abs(score):.6f}" for score in found)]
-            if isinstance(prompt, str) and isinstance(found, tuple)
-            else []
-            for prompt, found in paired(asked, scores)
-        ]
+        prompts = self.scoring.ask([(*place, None) for place in places])
+        replies = self.scoring.ask([(*place, self._probes) for place in places])
+        return [self._told(prompt, reply) for prompt, reply in paired(prompts, replies)]
+
+    def _told(self, prompt: Reply, reply: Reply) -> list[str]:
+        """What the probes show of a question; empty where it cannot be had or scored."""
+        if not isinstance(prompt, str) or not isinstance(reply, list):
+            return []
+        told = [prompt]
+        for replay in reply:
+            if isinstance(replay, Replay):
+                told.append(f"{abs(replay.score):.6f}")
+                told += [_trace(prompt, replay)] if self._several else []
+        return told
 
     def close(self) -> None:
         self.scoring.close()
@@ -331,7 +428,7 @@ class ScoredEnvironment:
         if task not in self._shots:
             places = [self._question(task, SHOTS_SEED, index) for index in range(2 * count + 1)]
             asked, answers = (
-                self.scoring.ask([self._item(q, ask) for q in places]) for ask in (None, ())
+                self.scoring.ask([self._request(q, ask) for q in places]) for ask in (None, ())
             )
             if Skipped(NOT_SHOWN) in answers:
                 raise UserError(
@@ -348,7 +445,7 @@ class ScoredEnvironment:
         about = {"environment": self.name, "version": self.version, "digest": self.digest(task)}
         return Question(dataset=task[0], config_id=task[1], seed=seed, index=index, **about)
 
-    def _item(self, question: Question, asked: contract.Asked) -> Item:
+    def _request(self, question: Question, asked: contract.Asked) -> Request:
         return question.dataset, question.config_id, question.seed, question.index, asked
 
 
@@ -360,13 +457,25 @@ def skipped(reply: Reply) -> Skipped:
     return reply
 
 
-def _key(question: Question, texts: Sequence[str]) -> bytes:
-    """A digest, so that an entry stays small however long the completions are. No peer can make two
+def _trace(opening: str, replay: Replay) -> str:
+    return codec.trace(opening, replay.observations, replay.done)
+
+
+def _replayed(rewards: Rewards) -> Plays:
+    """The plays of episodes of one turn, as far as they are remembered."""
+    if isinstance(rewards, Skipped):
+        return rewards
+    return tuple(Played((), True, reward, "") for reward in rewards)
+
+
+def _key(question: Question, episodes: Sequence[Written]) -> bytes:
+    """A digest, so that an entry stays small however long the episodes are. No peer can make two
     collide.
     """
     # A question's repr is slow
-    asked = question.dataset, question.config_id, question.seed, question.index, *texts
-    return hashlib.sha256(repr(asked).encode("utf-8", "backslashreplace")).digest()
+    asked = question.dataset, question.config_id, question.seed, question.index
+    written = [tuple(turns) for turns in episodes]
+    return hashlib.sha256(repr((asked, written)).encode("utf-8", "backslashreplace")).digest()
 
 
 class Mixture:
@@ -374,7 +483,7 @@ class Mixture:
     names.
     """
 
-    def __init__(self, environments: Mapping[str, AskingEnvironment], at_once: int = 0) -> None:
+    def __init__(self, environments: Mapping[str, ScoredEnvironment], at_once: int = 0) -> None:
         """`at_once`: how many tasks of each environment are asked at a time; 0 for all."""
         self._environments, self._at_once = dict(environments), at_once
         self.notes = [note for each in environments.values() for note in each.notes]
@@ -418,15 +527,9 @@ class Mixture:
             lambda environment: environment.prompts, questions, lambda question: question
         )
 
-    def score(
-        self, completions: Sequence[tuple[Question, Sequence[str]]]
-    ) -> list[tuple[float, ...] | Skipped]:
-        return self._asked(
-            lambda environment: environment.score, completions, lambda completed: completed[0]
-        )
-
-    def turns(self, question: Question) -> int:
-        return max(each.turns(question) for each in self._environments.values())
+    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
+        """See `rewards_of_texts`."""
+        return rewards_of_texts(self, completions)
 
     def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
         return self._asked(lambda environment: environment.play, asked, lambda one: one[0])
@@ -437,7 +540,7 @@ class Mixture:
 
     def _asked(
         self,
-        method: Callable[[AskingEnvironment], Callable[[Sequence[A]], list[R | Skipped]]],
+        method: Callable[[ScoredEnvironment], Callable[[Sequence[A]], list[R | Skipped]]],
         items: Sequence[A],
         question_of: Callable[[A], Question],
     ) -> list[R | Skipped]:

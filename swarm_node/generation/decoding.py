@@ -1,5 +1,39 @@
-"""Decoders over a model's own forward: with its cache, or without one for models whose cache cannot
-be shared.
+"""Decoders over a model's own forward: with its cache, or without one for models whose cache
+cannot be shared.
+
+Theory of operation
+===================
+
+A decoder gives logits for slots, which stand prompt by prompt, `group` slots for each
+(`block.Decoder`). A generator drives it (`generator.Decoding`):
+
+    prefill(prompts)        two prompts, three completions each
+        |                   slots  0 1 2 | 3 4 5
+        v
+    step, step, ...         one token for each slot; slots 1, 2 and 4 end
+        |
+        v
+    keep([[0, 0], [3, 5]])  slots  0 1 | 2 3     which are the old 0 0 | 3 5
+        |
+        v
+    step, step, ...
+
+`ModelDecoder` prefills each prompt once and repeats the cache for its group. Prompts of different
+length are padded on the left, and a mask hides the pads from attention. A recurrent layer has no
+mask: its state would have seen the pads. So a model with such layers is fed prompts of one length
+at a time, and `_joined` puts the caches together, after which all slots decode in one batch.
+`RecomputeDecoder` keeps the sequences alone and feeds them whole for every token. It is slow, and
+every other decoder is compared with it.
+
+These hold for any decoder:
+
+- The logits of a slot depend on the tokens of that slot alone. Which other slots there are, and
+  when they end, changes nothing but rounding.
+- `prefill` or `reserve` makes room for the tokens that follow, so a step moves no cache. Only
+  `keep` does.
+- Slots that have ended are stepped until the next `keep`, and nobody reads their logits.
+- A decoder is used for a model only where it has agreed with `RecomputeDecoder` on that model
+  (`agrees`). An architecture that does not fit may fail in any way, and then another is taken.
 """
 
 from collections.abc import Sequence

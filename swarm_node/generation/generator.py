@@ -132,10 +132,20 @@ class BatchGenerator:
     def decoder_name(self) -> str:
         return self._decoder_type.__name__
 
+    def open(self, *, goes_on: bool) -> Turns:
+        """See interfaces.Generator. Where turns follow, one decoder takes them all, so it knows the
+        contexts of the turn before.
+        """
+        if goes_on:
+            return self._begin(self._turn_stops, goes_on=True).completed
+        return self.generate
+
     def generate(
-        self, prompts: Sequence[str], group_size: int, stream: str
+        self, prompts: Sequence[str | Sequence[int]], group_size: int, stream: str
     ) -> list[Completions | Skipped]:
-        """See interfaces.Generator. A prompt longer than the context allows is skipped."""
+        """`group_size` episodes of one turn for each prompt. A prompt longer than the context
+        allows is skipped.
+        """
         writing = self._begin(self._stops)
         if self._persists and self._between:
             writing.decoder, writing.graphs = self._between.pop()
@@ -147,12 +157,6 @@ class BatchGenerator:
             writing.decoder.rest(keep=keeps)
             self._between.append((writing.decoder, writing.graphs if keeps else Graphs()))
         return groups
-
-    def turns(self) -> Turns:
-        """See interfaces.Generator. One decoder takes all turns, so it knows the contexts of the
-        turn before.
-        """
-        return self._begin(self._turn_stops, goes_on=True).completed
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
         """See interfaces.Generator."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from protocol.limits import MAX_EPISODE_CHARS
 from protocol.messages import Episode
+from swarm_node.common.batched import paired
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.rollouts.transcript import CALLED
@@ -46,17 +47,19 @@ class Stops:
         """Text and end of each completion of a group, from its tokens: both EOS and a string end
         one. An end is a flag, not text, even if the tokenizer does not count EOS as special.
         """
-        at_eos = [ids[-1] in self._policy.eos_ids for ids in group]
-        texts = self._policy.decode(
-            [list(ids[: len(ids) - eos]) for ids, eos in zip(group, at_eos, strict=True)]
-        )
+        ends = [self._end_of(ids) for ids in group]
+        texts = self._policy.decode([list(ids[:end]) for ids, end in paired(group, ends)])
         cut = [self._cut(text) for text in texts]
         if max(len(text) for text, _ in cut) > MAX_EPISODE_CHARS:
             return Skipped("completion longer than the protocol allows")
         return tuple(
-            Episode.of(text=text, ended=eos or over)
-            for (text, over), eos in zip(cut, at_eos, strict=True)
+            Episode.of(text=text, ended=stopped or end < len(ids))
+            for (ids, end), (text, stopped) in paired(paired(group, ends), cut)
         )
+
+    def _end_of(self, ids: Sequence[int]) -> int:
+        """How many of these tokens are text: all but an EOS token behind them."""
+        return len(ids) - (ids[-1] in self._policy.eos_ids)
 
     def _in(self, text: str) -> bool:
         return any(stop in text for stop in self.texts)

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import msgspec
 
-from protocol import limits
-from protocol.messages import PeerId, Reason, RolloutGroup
+from protocol import codec, limits
+from protocol.messages import PeerId, Reason, Rejected, RolloutGroup
 
 SERVE_ROUNDS = 3  # rounds of this node for which a group stays available
 # Found by the trainer, once it has built the digest of a task
@@ -35,11 +35,25 @@ class Call:
 
 
 class Deliver(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
-    """An admitted group for the trainer, with its content hash and the peer it was pulled from."""
+    """An admitted group for the trainer: the bytes that its author signed, as they travelled, and
+    the peer that they were pulled from.
+    """
 
-    group: RolloutGroup
-    content_hash: bytes
+    payload: bytes
     source: PeerId
+
+    @property
+    def content_hash(self) -> bytes:
+        """The name of the group."""
+        return codec.content_hash(self.payload)
+
+    @property
+    def group(self) -> RolloutGroup:
+        """The group in these bytes, read anew. ValueError where they hold none."""
+        message = codec.decode(self.payload, RolloutGroup)
+        if isinstance(message, Rejected):
+            raise ValueError(f"no group: {message.reason}")
+        return message
 
 
 class Refuse(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):

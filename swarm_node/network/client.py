@@ -22,6 +22,7 @@ from protocol import codec, limits
 from protocol.card import Card, Signed, narrowed, read
 from protocol.identity import Identity
 from protocol.messages import Reason, RolloutGroup, Round
+from swarm_node.common.channel import BrokenFrame
 from swarm_node.common.errors import UserError
 from swarm_node.network.access import Access
 from swarm_node.network.actions import SERVE_ROUNDS, UNINFORMATIVE, USEFUL, Cards, Deliver, Refuse
@@ -284,7 +285,7 @@ class RemoteNetwork(Network):
     def _receive(self, message: messages.FromNetwork) -> None:
         match message:
             case Deliver():
-                self._take(Group.received(message.group, message.content_hash))
+                self._take(_delivered(message))
             case Refuse(reason=reason):
                 self._rejections[reason] += 1
                 self._received += 1
@@ -347,6 +348,16 @@ class RemoteNetwork(Network):
         except TimeoutError:
             return process | {"running": False}
         return {**process, **self._seen.view}
+
+
+def _delivered(message: Deliver) -> Group:
+    """The group that was delivered. BrokenFrame where the network process sent no group: it admits
+    nothing else, so it no longer does what it was started for.
+    """
+    try:
+        return Group.received(message.group, message.content_hash)
+    except ValueError as error:
+        raise BrokenFrame(str(error)) from error
 
 
 def build_rules(config: LearningConfig, environment: Environment) -> messages.Rules:

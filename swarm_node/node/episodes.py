@@ -1,9 +1,12 @@
-"""Completions of questions: in one turn, or turn by turn with what this node's environment answers;
-and peers' episodes, replayed.
+"""Episodes: written turn by turn with what this node's environment answers, and played again for
+their rewards, those of this node and those of peers alike.
 
 All unfinished episodes are generated together, a turn at a time. A turn ends as a completion does,
 or with a call. An episode ends where its environment ends it, where a turn is cut off, or where
 there is no room for another turn.
+
+A completion that answers at one go is an episode of one turn. Only `complete` tells it apart: all
+such completions of a round are written at once, and nothing has to answer them.
 
 No peer is charged where its episode goes differently here, since nobody knows whose environment is
 the odd one. But such episodes cost time. So where half of an author's episodes of a task differ,
@@ -28,6 +31,7 @@ from swarm_node.rollouts.groups import (
     Sample,
     Skipped,
     Tokens,
+    ToPlay,
     Turns,
 )
 from swarm_node.rollouts.interfaces import Environment, Generator
@@ -151,20 +155,20 @@ def complete(
     interfaces.Generator.
     """
 
+    catalogue = environment.catalogue
+
+    def has_several(group: Group) -> bool:
+        return catalogue.turns(group.question) > 1
+
     def at_once(groups: Sequence[Group]) -> list[Group | Skipped]:
-        prompts = [group.prompt for group in groups]
-        made = generator.generate(prompts, group_size, stream)
+        write = generator.open(goes_on=False)
+        made = write([group.prompt for group in groups], group_size, stream)
         return [_completed(group, completions) for group, completions in paired(groups, made)]
 
     def turn_by_turn(groups: Sequence[Group]) -> list[Group | Skipped]:
         return play_out(environment, generator, groups, group_size, stream)
 
-    return routed(groups, several_turns(environment), {False: at_once, True: turn_by_turn})
-
-
-def several_turns(environment: Environment) -> Callable[[Group], bool]:
-    """Tells whether a group's question has several turns, so that its episodes are played."""
-    return lambda group: environment.turns(group.question) > 1
+    return routed(groups, has_several, {False: at_once, True: turn_by_turn})
 
 
 def _completed(group: Group, made: Completions | Skipped) -> Group | Skipped:
@@ -192,31 +196,15 @@ def scores(environment: Environment, groups: Sequence[Group]) -> list[Group | Sk
     cannot be played skips its group; `score_groups`, for groups to train on, leaves such a sample
     out.
     """
-
-    def score(groups: Sequence[Group]) -> list[Group | Skipped]:
-        return score_texts(environment, groups)
-
-    def play(groups: Sequence[Group]) -> list[Group | Skipped]:
-        played = paired(groups, environment.play([as_played(group) for group in groups]))
-        return [_with_scores(group, plays) for group, plays in played]
-
-    return routed(groups, several_turns(environment), {False: score, True: play})
+    return [_with_scores(group, plays) for group, plays in plays_of(environment, groups)]
 
 
-def score_texts(environment: Environment, groups: Sequence[Group]) -> list[Group | Skipped]:
-    """Groups of one turn with their rewards."""
-    texts = [
-        (group.question, [episode.turns[0].text for episode in group.episodes]) for group in groups
+def plays_of(environment: Environment, groups: Sequence[Group]) -> list[tuple[Group, Plays]]:
+    """Each group with what the environment answers to its episodes."""
+    to_play: list[ToPlay] = [
+        (group.question, [episode.turns for episode in group.episodes]) for group in groups
     ]
-    return [
-        rewards if isinstance(rewards, Skipped) else group.scored(rewards)
-        for group, rewards in paired(groups, environment.score(texts))
-    ]
-
-
-def as_played(group: Group) -> tuple[Question, list[Sequence[Turn]]]:
-    """The group as an environment plays it."""
-    return group.question, [episode.turns for episode in group.episodes]
+    return paired(groups, environment.play(to_play))
 
 
 def _with_scores(group: Group, plays: Plays) -> Group | Skipped:
@@ -240,7 +228,8 @@ def play_out(
     """Groups of episodes of several turns. A question is skipped where its first turns are not
     generated, or its environment fails.
     """
-    generate = generator.turns()
+    generate = generator.open(goes_on=True)
+    turns_of = environment.catalogue.turns
     first = generate([group.prompt for group in groups], group_size, f"{stream}/turn 1")
     live_groups = [LiveGroup(group) for group in groups]
     for live_group, made in paired(live_groups, first):
@@ -249,7 +238,7 @@ def play_out(
     while playing := [live_group for live_group in live_groups if live_group.going]:
         _play(environment, playing)
         for live_group in playing:
-            most = 0 if live_group.failed else environment.turns(live_group.group.question)
+            most = 0 if live_group.failed else turns_of(live_group.group.question)
             live_group.going = [live for live in live_group.going if live.goes_on and turn < most]
         turn += 1
         _next_turn(generator, generate, playing, f"{stream}/turn {turn}")
@@ -290,7 +279,7 @@ def _took(live: Live, made: Completions | Skipped) -> bool:
 LEFT = 3600.0  # seconds for which an author's groups of a task are left out
 JUDGED = 8  # episodes of an author and a task, before its groups may be left out
 ODD = 3  # authors whose groups of a task are left out: then this node is the odd one
-KEPT = 1024  # remembered pairs of author and task
+KEPT = 4096  # remembered pairs of author and task, whatever the turns of its episodes
 
 Task = tuple[str, str, str]  # environment, data set, config id
 
@@ -306,7 +295,7 @@ def replayed(group: Group, plays: Plays) -> Group | Skipped:
         for sample, played in paired(group.samples, plays)
         if isinstance(played, Played) and as_told(sample.episode, played)
     )
-    if len(samples) < MIN_EPISODES:
+    if len(samples) < min(MIN_EPISODES, len(group.samples)):
         return Skipped(DIVERGED)
     return replace(group, samples=samples)
 

@@ -17,12 +17,10 @@ from protocol.messages import PeerId, Question, Round
 from swarm_node.common.batched import paired, routed
 from swarm_node.node.episodes import (
     Divergence,
-    as_played,
     complete,
     onward,
+    plays_of,
     replayed,
-    score_texts,
-    several_turns,
 )
 from swarm_node.rollouts.cost import TOO_LONG, Lengths, Purse
 from swarm_node.rollouts.defence import LayeredDefence
@@ -317,7 +315,7 @@ def score_external(
             for result, prompt in paired(score_groups(environment, groups), prompts)
         ]
         for group, result in paired(groups, results):
-            if divergence is not None and environment.turns(group.question) > 1:
+            if divergence is not None:
                 divergence.note(group, result)
         return results
 
@@ -340,17 +338,9 @@ def judging(
 
 def score_groups(environment: Environment, groups: Sequence[Group]) -> list[Group | Skipped]:
     """The groups with rewards of this node, local and external ones alike: rewards never travel.
-    Episodes of questions of several turns are played.
+    Their episodes are played again.
     """
-
-    def play(groups: Sequence[Group]) -> list[Group | Skipped]:
-        played = paired(groups, environment.play([as_played(group) for group in groups]))
-        return [replayed(group, plays) for group, plays in played]
-
-    def score(groups: Sequence[Group]) -> list[Group | Skipped]:
-        return score_texts(environment, groups)
-
-    return routed(groups, several_turns(environment), {True: play, False: score})
+    return [replayed(group, plays) for group, plays in plays_of(environment, groups)]
 
 
 @contextmanager

@@ -8,7 +8,7 @@ sample.
 Plain data, no torch.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, get_type_hints
 
@@ -71,18 +71,20 @@ class Played:
     beginning.
     """
 
-    # Of each turn: one per call, or at most one to a text; none at the end
+    # Of each turn: one per call, or at most one to a text; none at the end. Empty for a question of
+    # one turn
     observations: Observations
     done: bool  # whether the environment ended the episode with the last turn
-    score: float  # of the state as it is, in [0, 1]
-    trace: str  # of opening, observations and end: protocol/README.md
+    score: float  # reward of the state as it is, in [0, 1]
+    # Of opening, observations and end: protocol/README.md. Empty for a question of one turn
+    trace: str
 
 
 # Episodes of a question, as far as they are generated
 ToPlay = tuple[Question, Sequence[Sequence[Turn]]]
 Plays = tuple[Played | Skipped, ...] | Skipped
-# Takes contexts (prompts, or ids of a prompt and all that followed), a group size and a stream's
-# name; returns turns.
+# Takes contexts (prompts, or ids of a prompt and all that followed), a group size and the name of a
+# random stream: same name and weights, same turns. Returns a group of turns for each context.
 Turns = Callable[[Sequence[str | Sequence[int]], int, str], list["Completions | Skipped"]]
 
 
@@ -183,10 +185,22 @@ class Group:
     id: bytes = b""
 
     @classmethod
+    def written(
+        cls,
+        author: PeerId,
+        round: Round,
+        question: Question,
+        episodes: Iterable[Episode],
+        id: bytes = b"",
+    ) -> "Group":
+        """A group of which only the text is known."""
+        return cls(author, round, question, tuple(map(Sample, episodes)), id=id)
+
+    @classmethod
     def received(cls, message: RolloutGroup, id: bytes) -> "Group":
         """The group of an admitted message with this id."""
-        samples = tuple(map(Sample, message.episodes))
-        return cls(message.author, Round(message.round), message.question, samples, id=id)
+        asked = message.author, Round(message.round), message.question
+        return cls.written(*asked, message.episodes, id)
 
     def message(self) -> RolloutGroup:
         """The group as it travels: text alone."""

@@ -3,22 +3,23 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from protocol.messages import PeerId, Question, RolloutGroup, Round, Turn
+from protocol.messages import PeerId, Question, RolloutGroup, Round
 from swarm_node.rollouts.groups import (
     Catalogue,
-    Completions,
     Group,
-    Played,
+    Plays,
     RoundReport,
     Skipped,
     StepReport,
+    ToPlay,
     Turns,
 )
 
 
 class Environment(Protocol):
-    """Where prompts come from and how completions are scored. The only room that may run a
-    verifier.
+    """Where questions come from, and what plays them. The only room that may run a verifier.
+
+    Every question is an episode: a completion that answers at one go is an episode of one turn.
     """
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
@@ -36,26 +37,10 @@ class Environment(Protocol):
         """The prompt of each question."""
         ...
 
-    def score(
-        self, completions: Sequence[tuple[Question, Sequence[str]]]
-    ) -> list[tuple[float, ...] | Skipped]:
-        """Rewards in [0, 1], one per completion. The reward of an unreadable one is 0. `Skipped` if
-        the verifier hung, crashed or returned nonsense.
-        """
-        ...
-
-    def turns(self, question: Question) -> int:
-        """How many turns an episode of this question has at most: 1 where a completion answers
-        it.
-        """
-        ...
-
-    def play(
-        self, asked: Sequence[tuple[Question, Sequence[Sequence[Turn]]]]
-    ) -> list[tuple[Played | Skipped, ...] | Skipped]:
-        """Play episodes of questions of several turns from their beginning: live ones, whose last
-        turn is new, and those that a peer sent. An episode is `Skipped` if turns follow its end, a
-        question if playing it hung, crashed or took too long.
+    def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
+        """Play episodes of these questions from their beginning: live ones, whose last turn is new,
+        and those that a peer sent. An episode is `Skipped` if turns follow its end; a question if
+        its verifier hung, crashed, took too long or returned nonsense.
         """
         ...
 
@@ -72,18 +57,13 @@ class Generator(Protocol):
         """What decodes here, for people."""
         ...
 
-    def generate(
-        self, prompts: Sequence[str], group_size: int, stream: str
-    ) -> list[Completions | Skipped]:
-        """`group_size` completions per prompt. `stream` names the random stream: same name and
-        weights, same completions.
-        """
-        ...
+    def open(self, *, goes_on: bool) -> Turns:
+        """Begin some episodes: a function that writes their turns, the first and then the next.
 
-    def turns(self) -> Turns:
-        """A function that generates some episodes turn by turn, as `generate` does; a call also
-        ends a turn. It may remember the contexts of the turn before, so the weights must not change
-        until the last turn.
+        Args:
+            goes_on: whether turns may follow the first. Then a call ends a turn, too, and the
+                contexts of the turn before may be remembered, so the weights must not change until
+                the last turn.
         """
         ...
 

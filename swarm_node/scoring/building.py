@@ -18,7 +18,7 @@ from protocol.limits import MAX_QUESTIONS_PER_ROUND, MAX_SEED
 from swarm_node.common.lru import Lru
 from swarm_node.scoring import contract
 from swarm_node.scoring.confinement import OutOfTime, cpu_budget
-from swarm_node.scoring.contract import Episode, EpisodeSource, Item, Source
+from swarm_node.scoring.contract import Item, ItemSource, Playable, Source
 
 KEPT_ITEMS = 512  # questions kept built: prompts are asked first, scores a little later
 KEPT_TASKS = 512
@@ -32,22 +32,24 @@ class Builder:
 
     def __init__(
         self,
-        source: Source | EpisodeSource,
+        source: Source | ItemSource,
         clock: Callable[[], float] = time.process_time,
         rng: Random | None = None,
     ) -> None:
         """`clock`: seconds of CPU time. `rng` chooses the questions to compare with: no author may
         foresee them.
         """
-        self._make: Callable[..., Item | Episode] = (
-            getattr(source, "begin", None) or cast(Source, source).build
+        # Whether its questions are episodes that play turn by turn; else they are items that score
+        self.plays = hasattr(source, "begin")
+        self._make: Callable[..., Item | Playable] = (
+            getattr(source, "begin", None) or cast(ItemSource, source).build
         )
         self._clock, self._rng = clock, rng or SystemRandom()
-        self._kept: Lru[Address, Item | Episode] = Lru(KEPT_ITEMS)
+        self._kept: Lru[Address, Item | Playable] = Lru(KEPT_ITEMS)
         # Task -> whether its random question was slow
         self._slow_here: Lru[tuple[str, str], bool] = Lru(KEPT_TASKS)
 
-    def build(self, address: Address) -> Item | Episode | str:
+    def build(self, address: Address) -> Item | Playable | str:
         """The question, or why there is none. An address is names of ours and numbers, with no text
         of a peer.
         """
@@ -64,7 +66,7 @@ class Builder:
         self._kept[address] = built
         return built
 
-    def _timed(self, address: Address, most: float) -> tuple[Item | Episode | None, float]:
+    def _timed(self, address: Address, most: float) -> tuple[Item | Playable | None, float]:
         """The question, or None where it cannot be built, and the seconds it took: infinite where
         it was stopped.
         """

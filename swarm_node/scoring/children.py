@@ -1,11 +1,25 @@
 """Processes that score a few groups of answers and then end, so that no answer changes what is
 scored later.
 
-A child enters the sandbox before it knows the first text. It writes eight bytes per answer, or how
-an episode went (`playing.py`). Its parent trusts it with nothing else: the parent keeps the clock,
-and takes only finite numbers in [0, 1] and text of a bounded length. A group at which a child hangs
-or dies is skipped, and another child scores the groups behind it. `server.cohort` says which groups
-may share a child.
+Theory of operation
+===================
+
+The life of a child, and what its parent does meanwhile:
+
+    parent                                    child
+    fork ------------------------------------>  no file, socket or other process from here on:
+      |                                         it enters the sandbox
+      |  (fork server: the work is sent)        only now it looks at a text
+      |                                         for each item, in order: scores its texts or
+    reads, until the item's deadline <--bytes--   plays its episodes, and writes what came out
+      |                                         ends
+    kill
+
+A child may have been taken over by the text before, so its parent believes nothing but the length
+and the form of what it writes: eight bytes for each text, a number in [0, 1]; or how an episode
+went, read strictly (`playing.py`). The parent keeps the clock. When the child hangs, dies or writes
+anything else, the item at which that happened is skipped, the items before keep their verdicts, and
+a new child takes the items behind. `server.cohort` says which groups may share a child at all.
 
 Children are forked from the scoring process, or from the fork server. The scoring process forks the
 fork server before it imports its library. The fork server scores with the environment's module of
@@ -32,8 +46,8 @@ from swarm_node.scoring import contract, playing
 from swarm_node.scoring.confinement import allow_cpu, silence
 from swarm_node.scoring.contract import (
     CHILD_ITEMS,
-    Episode,
     Item,
+    Playable,
     Reader,
     Scorers,
     Turn,
@@ -50,7 +64,7 @@ SPARES = 4  # children that the fork server keeps ready, for the calls of about 
 _ended: list[int] = []  # process ids of children that were killed
 
 # Texts to score, or episodes to play
-Work = tuple[Item | Episode, Sequence[str] | Sequence[Sequence[Turn]]]
+Work = tuple[Item | Playable, Sequence[str] | Sequence[Sequence[Turn]]]
 Verdict = list[float] | playing.Played  # scores, or what was played, or why there are none
 Task = tuple[tuple[str, Mapping[str, Any]], Sequence[str]]  # (name of a scorer, entry), answers
 
@@ -202,10 +216,10 @@ def _be_the_child(
     os._exit(0)
 
 
-def _said(item: Item | Episode, asked: Sequence[str] | Sequence[Sequence[Turn]]) -> bytes:
+def _said(item: Item | Playable, asked: Sequence[str] | Sequence[Sequence[Turn]]) -> bytes:
     if not episodes(asked):
         return b"".join(map(SCORE.pack, _scores(cast(Item, item), cast(Sequence[str], asked))))
-    played = playing.play(cast(Episode, item), asked)
+    played = playing.play(cast(Playable, item), asked)
     return playing.LENGTH.pack(len(played)) + played
 
 

@@ -15,10 +15,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from signal import SIGXCPU
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
+from swarm_node.common.batched import paired
 from swarm_node.common.children import STARTS, ChildKilled, clean_environment
 from swarm_node.common.errors import UserError, last_line, printable
 from swarm_node.common.loading import absolute
@@ -43,7 +44,7 @@ SET_VARIABLES = {
 }
 
 # Data set, config id, seed, index, and what is asked of that question
-Item = tuple[str, str, int, int, Asked]
+Request = tuple[str, str, int, int, Asked]
 # The prompt or the answer, scores, episodes
 Reply = str | tuple[float, ...] | list[Replay | Skipped] | Skipped
 DEAD = Skipped(contract.CRASHED)
@@ -103,21 +104,19 @@ class ScoringClient:
             if self._process is None:
                 self._start()
 
-    def ask(self, items: Sequence[Item]) -> list[Reply]:
+    def ask(self, items: Sequence[Request]) -> list[Reply]:
         """One reply per item, in order. An item whose process was found dead goes to a new process
         once more. So if somebody killed the process, nothing is lost; if an item kills both
         processes, the item is skipped. Raises ScoringUnavailable only.
         """
         with self._lock:
             replies = self._ask(items)
-            again = [place for place, reply in enumerate(replies) if reply == DEAD]
-            for place, reply in zip(
-                again, self._ask([items[place] for place in again]), strict=True
-            ):
-                replies[place] = reply
+            again = [number for number, reply in enumerate(replies) if reply == DEAD]
+            for number, reply in paired(again, self._ask([items[number] for number in again])):
+                replies[number] = reply
         return replies
 
-    def _ask(self, items: Sequence[Item]) -> list[Reply]:
+    def _ask(self, items: Sequence[Request]) -> list[Reply]:
         replies: list[Reply] = []
         while len(replies) < len(items):
             try:
@@ -143,7 +142,7 @@ class ScoringClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _run(self, batch: Sequence[Item]) -> tuple[list[Reply], str | None]:
+    def _run(self, batch: Sequence[Request]) -> tuple[list[Reply], str | None]:
         """Replies in order, and why the next item has none (None: all have one)."""
         for tries_left in reversed(range(STARTS)):
             if self._process is None:
@@ -300,7 +299,7 @@ class ScoringPool:
         for client in self._clients:
             client.prepare()
 
-    def ask(self, items: Sequence[Item]) -> list[Reply]:
+    def ask(self, items: Sequence[Request]) -> list[Reply]:
         """One reply per item, in order. Raises ScoringUnavailable only."""
         if self._threads is None or len(items) < 2:
             return self._clients[0].ask(items)
@@ -330,9 +329,9 @@ class ScoringPool:
 Scoring = ScoringClient | ScoringPool  # one process, or several
 
 
-def _batch(items: Sequence[Item], begin: int) -> list[Item]:
+def _batch(items: Sequence[Request], begin: int) -> list[Request]:
     """The next items that fit into one frame; at least one."""
-    batch: list[Item] = []
+    batch: list[Request] = []
     chars = 0
     for item in items[begin : begin + BATCH_ITEMS]:
         chars += sum(map(_chars, item[4] or ()))
@@ -348,7 +347,7 @@ def _chars(asked: str | Sequence[Turn]) -> int:
     return sum(len(turn.text) + sum(len(call.arguments) for call in turn.calls) for turn in asked)
 
 
-def _checked(frame: Any, item: Item) -> Reply:
+def _checked(frame: Any, item: Request) -> Reply:
     """The reply in a frame, if our own code can have sent it. Else raises BrokenFrame: an answer
     may have taken the scoring process over, which is then replaced.
     """
@@ -358,20 +357,34 @@ def _checked(frame: Any, item: Item) -> Reply:
     if not asked:
         if isinstance(frame, str):
             return frame
-    elif isinstance(asked[0], str):
-        if (
-            isinstance(frame, list)
-            and list(map(type, frame)) == [float] * len(asked)
-            and all(map(is_score, frame))
-        ):
-            return tuple(frame)
+    elif isinstance(frame, list):
+        return _of_one_turn(_scores(frame, len(asked)), asked)
     elif (
         isinstance(frame, dict)
+        and not isinstance(asked[0], str)
         and isinstance(played := frame.get("played"), list)
         and len(played) == len(asked)
     ):
-        return list(map(_replay, played, asked))
+        return list(map(_replay, played, cast(Sequence[Sequence[Turn]], asked)))
     raise BrokenFrame("neither prompt nor scores nor episodes")
+
+
+def _scores(frame: list[Any], count: int) -> tuple[float, ...]:
+    """The scores in a frame, one for each text or episode. Raises BrokenFrame."""
+    if list(map(type, frame)) != [float] * count or not all(map(is_score, frame)):
+        raise BrokenFrame("no scores")
+    return tuple(frame)
+
+
+def _of_one_turn(
+    scores: tuple[float, ...], asked: Sequence[str] | Sequence[Sequence[Turn]]
+) -> Reply:
+    """The scores of texts, or the replays of episodes of one turn with these scores."""
+    if isinstance(asked[0], str):
+        return scores
+    if not all(contract.is_plain(cast(Sequence[Turn], turns)) for turns in asked):
+        raise BrokenFrame("scores of episodes that have more than a text")
+    return [Replay(((),), True, score) for score in scores]
 
 
 def _replay(said: Any, turns: Sequence[Turn]) -> Replay | Skipped:

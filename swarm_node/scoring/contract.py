@@ -9,8 +9,12 @@ has:
 
 An environment from outside is such a class with a `name` and `tasks`:
 docs/reference/environments.md. An environment of ours may also bring a module of `Scorers`, which
-score without the source. A source whose questions have several turns has `begin` in place of
-`build`: see `EpisodeSource`.
+score without the source.
+
+Every question is an episode. A source whose questions have several turns has `begin` in place of
+`build`, and returns what plays them: see `Source` and `Playable`. An item answers at one go; the
+scoring process lifts its text and score to an episode of one turn, so nobody outside of it has to
+tell the two apart.
 
 A node and its scoring process exchange frames over a stream socket: a length and JSON. Both ends
 are ours, but an answer may take over the scoring process, so a reader bounds the length first and
@@ -22,6 +26,10 @@ import math
 import struct
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from protocol.turns import Call as Call
+from protocol.turns import Turn as Turn
+from swarm_node.common.frames import BrokenFrame as BrokenFrame
 
 
 class Item(Protocol):
@@ -70,8 +78,10 @@ class Scorers(Protocol):
         ...
 
 
-class Source(Protocol):
-    """The shape of a source. Only environments from outside need `name` and `tasks`."""
+class ItemSource(Protocol):
+    """A source whose questions have one turn. Only environments from outside need `name` and
+    `tasks`.
+    """
 
     name: str
     tasks: Mapping[str, Iterable[str]]  # data set -> config ids
@@ -85,20 +95,6 @@ class Source(Protocol):
         ...
 
 
-class Call(NamedTuple):
-    """What a policy asks of a tool."""
-
-    name: str
-    arguments: str  # as the policy wrote them: JSON, or not. `playing.use` reads them
-
-
-class Turn(NamedTuple):
-    """What a policy generated at one go."""
-
-    text: str  # outside calls
-    calls: tuple[Call, ...] = ()
-
-
 class Step(NamedTuple):
     """What an environment replies to a turn."""
 
@@ -106,12 +102,12 @@ class Step(NamedTuple):
     done: bool = False  # the episode ends here, and nobody reads the observations
 
 
-class Episode(Protocol):
-    """A question of several turns, at its beginning. A copy (`copy.deepcopy`) of it is played from
-    there again for each new turn and by each peer: so it draws from the address alone, and reads no
-    clock. If it has a true `strict`, text beside calls, or a call that `playing.use` answers with
-    an error, ends the episode with a score of 0. If it has a `longest`, it is paid nothing where a
-    turn without calls has more characters.
+class Playable(Protocol):
+    """A question of several turns, at the beginning of an episode. A copy (`copy.deepcopy`) of
+    it is played from there again for each new turn and by each peer: so it draws from the
+    address alone, and reads no clock. If it has a true `strict`, text beside calls, or a call
+    that `playing.use` answers with an error, ends the episode with a score of 0. If it has a
+    `longest`, it is paid nothing where a turn without calls has more characters.
     """
 
     @property
@@ -132,7 +128,7 @@ class Episode(Protocol):
         ...
 
 
-class EpisodeSource(Protocol):
+class Source(Protocol):
     """A source whose questions have several turns."""
 
     name: str
@@ -142,9 +138,15 @@ class EpisodeSource(Protocol):
     # At most 8, played for the digest: they should reach what may differ between versions
     probe: Sequence[Turn]
 
-    def begin(self, dataset: str, config_id: str, seed: int, index: int) -> Episode:
-        """The episode of this address, at its beginning: a pure function, like `Source.build`."""
+    def begin(self, dataset: str, config_id: str, seed: int, index: int) -> Playable:
+        """The question of this address, at its beginning: a pure function, like
+        `ItemSource.build`.
+        """
         ...
+
+
+# As environments of version 0.2 name them
+Episode, EpisodeSource = Playable, Source
 
 
 class Replay(NamedTuple):
@@ -155,8 +157,9 @@ class Replay(NamedTuple):
     score: float
 
 
-# None: prompt; (): answer; texts to score; turns to play
-Asked = None | tuple[str, ...] | tuple[tuple[Turn, ...], ...]
+Episodes = tuple[tuple[Turn, ...], ...]
+# None: prompt; (): answer; episodes to play; texts: episodes of one turn
+Asked = None | tuple[str, ...] | Episodes
 MAX_FRAME_BYTES = 64 * 1024 * 1024  # far above one batch (a few MB); a longer frame is not ours
 _LENGTH = struct.Struct(">I")
 QUESTION_BUDGET = 0.25  # CPU seconds to rebuild one question; a slower one is skipped by every node
@@ -187,8 +190,9 @@ OTHER_ENVIRONMENT = "other environment"
 UNKNOWN_QUESTION = "unknown question"
 
 
-class BrokenFrame(Exception):
-    """The bytes are no frame: the other end is no longer what we started."""
+def is_plain(turns: Sequence[Turn]) -> bool:
+    """Whether these turns are an answer at one go: a text without calls."""
+    return len(turns) == 1 and not turns[0].calls
 
 
 def is_score(value: Any) -> bool:

@@ -17,8 +17,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from swarm_node.common.batched import paired
 from swarm_node.scoring import contract
-from swarm_node.scoring.contract import Call, Episode, Replay, Turn, is_score
+from swarm_node.scoring.contract import Call, Playable, Replay, Turn, is_score
 
 LENGTH = struct.Struct("<I")  # of what follows for a question, and of an observation
 _HEAD = struct.Struct("<Bd")
@@ -38,7 +39,7 @@ def most_bytes(asked: Sequence[Sequence[Turn]]) -> int:
 
 
 def play(
-    began: Episode, asked: Sequence[Sequence[Turn]], clock: Callable[[], float] = time.process_time
+    began: Playable, asked: Sequence[Sequence[Turn]], clock: Callable[[], float] = time.process_time
 ) -> bytes:
     """Plays all episodes of a question, in a child. The bytes are for `read`. `clock`: seconds of
     CPU time.
@@ -82,12 +83,10 @@ def _fits(observations: Sequence[Sequence[str]], turns: Sequence[Turn]) -> bool:
     """Whether these turns, and no others, were answered."""
     asked = [(len(turn.calls), max(1, len(turn.calls))) for turn in turns]
     asked += [(0, 0)] * (len(observations) - len(turns))
-    return all(
-        least <= len(said) <= most for (least, most), said in zip(asked, observations, strict=True)
-    )
+    return all(least <= len(said) <= most for (least, most), said in paired(asked, observations))
 
 
-def _episode(began: Episode, turns: Sequence[Turn], clock: Callable[[], float]) -> bytes:
+def _episode(began: Playable, turns: Sequence[Turn], clock: Callable[[], float]) -> bytes:
     """The bytes about one episode, also where the environment raises anything, even SystemExit."""
     try:
         how, score, observations = _steps(began, turns, clock)
@@ -101,7 +100,7 @@ def _episode(began: Episode, turns: Sequence[Turn], clock: Callable[[], float]) 
 
 
 def _steps(
-    began: Episode, turns: Sequence[Turn], clock: Callable[[], float]
+    began: Playable, turns: Sequence[Turn], clock: Callable[[], float]
 ) -> tuple[int, float, list[tuple[str, ...]]]:
     """How it went, the score and the observations."""
     start, episode, done, paid = clock(), copy.deepcopy(began), False, True

@@ -1,20 +1,56 @@
-"""The scoring process: rebuilds questions and has completions scored, away from the node's memory,
+"""The scoring process: rebuilds questions and has episodes played, away from the node's memory,
 keys and torch.
+
+Theory of operation
+===================
+
+Text of peers is scored here, and some of it was written to take over whoever reads it. So the work
+is spread over processes, and each of them trusts the next one less:
+
+    node              scoring process               fork server, only where the environment
+    client.py         server.py                     brings a module of `Scorers`
+       |                 |                             |
+       | frames          | builds questions            | has the scorers, and no source
+       +---------------->+-------- texts, keys ------->+
+       |                 |                             |
+       |              fork|                         fork|
+       |                 v                             v
+       |              child: the item scores texts, child: a scorer scores texts
+       |              or the episode is played
+       |                 | bytes                       | bytes
+       |<-- one reply ---+<--------- scores -----------+
+            per item
+
+These hold throughout:
+
+- Only children look into a text of a peer. The processes above hand it on.
+- A child lives for one call. What one text did to it changes nothing that is scored later.
+- Which texts may share a child, `cohort` says: those of all authors where a plain scorer compares
+  strings; else those of one author, who could forge no scores but its own.
+- There is one reply per item, in order. An item at which a child hangs or dies is skipped, alone.
+- A parent bounds what a child writes before it reads it, and checks every value.
+
+Every question is an episode. A source whose questions have one turn has an `Item` with a scorer of
+texts, and `lifted` makes it playable: the texts of its turns are scored, many items in one child,
+and in the fork server where it can. That is much faster than to play each episode, and nobody
+outside of this process has to know. Children are described in children.py, and how they play in
+playing.py.
+
+How it is started
+=================
 
 `client.py` starts it as `python -s -P -B -m swarm_node.scoring.server SOURCE SCORERS LIFELINE
 MEMORY TIME BOUND`, with a clean environment, PYTHONHASHSEED=0 and a socket as standard input. These
-arguments alone choose what is loaded. It never reads a text of a peer. Children score the texts
-(`children.py`): forked from here where the source's item scores, from the fork server where a
-scorer of the module SCORERS does; SCORERS may be empty. BOUND is `bounded` or `free`: whether texts
-that say more than an answer are paid like empty ones (`bound.py`). `cohort` says whose texts may
-share a child. One reply per item, in order.
+arguments alone choose what is loaded. SCORERS may be empty. BOUND is `bounded` or `free`: whether
+texts that say more than an answer are paid like empty ones (`bound.py`).
 
 Frames in:  [[dataset, config id, seed, index, asked], ...]
-            asked: null for the prompt, [] for the answer, [text, ...] to score, or episodes to
-            play: [[turn, ...], ...] turn: [text, [[name of a tool, arguments], ...]]
-Frames out: first {"version": ...}, then per item "prompt", "answer", [score, ...], {"skipped":
-reason}, or
+            asked: null for the prompt, [] for the answer, or episodes to play: [[turn, ...], ...]
+            turn: [text, [[name of a tool, arguments], ...]]
+            or [text, ...]: episodes of one turn, as short as they can be
+Frames out: first {"version": ...}, then per item "prompt", "answer", {"skipped": reason}, or
             {"played": [[observations, done, score] or "why it was left", ...]}
+            or [score, ...]: of episodes of one turn, for a source that has an item for a question
 """
 
 import gc
@@ -23,10 +59,12 @@ import os
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import starmap
 from typing import Any, Literal, cast
 
 from swarm_node.common import loading
+from swarm_node.common.batched import paired
 from swarm_node.scoring import children, contract
 from swarm_node.scoring.bound import Bounded
 from swarm_node.scoring.building import Address, Builder
@@ -36,9 +74,10 @@ from swarm_node.scoring.contract import (
     BOUNDED,
     Asked,
     Call,
-    Episode,
-    EpisodeSource,
+    Episodes,
     Item,
+    ItemSource,
+    Playable,
     Reader,
     Scorers,
     Source,
@@ -81,14 +120,14 @@ def main() -> None:
     server.serve(connection)
 
 
-def load(target: str) -> Source | EpisodeSource:
+def load(target: str) -> Source | ItemSource:
     """A source by its place (common/loading.py): a module, or an object of a class. PLACE?ARGUMENT
     hands the class an argument.
     """
     place, asked, argument = target.partition("?")
     made = loading.load(place)
     return cast(
-        Source | EpisodeSource, made(*[argument] * bool(asked)) if isinstance(made, type) else made
+        Source | ItemSource, made(*[argument] * bool(asked)) if isinstance(made, type) else made
     )
 
 
@@ -109,12 +148,24 @@ def declare(target: str) -> None:
     os.write(out, json.dumps(facts).encode())
 
 
+NOT_YET: Reply = ""  # the reply to a question until a child has judged what was asked of it
+
+
+@dataclass(slots=True)
+class Pending:
+    """A question of a batch, until it has its reply."""
+
+    address: Address
+    reply: Reply
+    work: children.Work | None = None  # what a child has to score or to play
+
+
 class ScoringServer:
     """Builds questions and scores answers to them, batch by batch."""
 
     def __init__(
         self,
-        source: Source | EpisodeSource,
+        source: Source | ItemSource,
         sandbox: Sandbox,
         forkserver: ForkServer | None,
         time_limit: float,
@@ -133,7 +184,7 @@ class ScoringServer:
         reader = Reader(connection.recv)
         while (batch := reader.read()) is not None:
             asked = [
-                ((dataset, config_id, seed, k), _asked(said))
+                ((dataset, config_id, seed, k), asked_of(said))
                 for dataset, config_id, seed, k, said in batch
             ]
             for begin in range(0, len(asked), contract.CHILD_ITEMS):
@@ -143,20 +194,30 @@ class ScoringServer:
 
     def replies(self, asked: Sequence[tuple[Address, Asked]]) -> list[Reply]:
         """One reply per question, in order. At most as many questions as one child may score."""
-        built = [self._builder.build(address) for address, _ in asked]
-        replies = [_told(item, texts) for item, (_, texts) in zip(built, asked, strict=True)]
-        together: dict[Cohort, list[tuple[int, children.Work]]] = {}
-        for place, (item, (address, texts)) in enumerate(zip(built, asked, strict=True)):
-            if not isinstance(item, str) and texts:
-                together.setdefault(cohort(address, item, self._scorers), []).append(
-                    (place, (item, texts))
-                )
-        for (where, _), members in together.items():
-            verdicts = self._score(where, [pair for _, pair in members])
-            for (place, (_, given)), verdict in zip(members, verdicts, strict=True):
-                said = {"played": verdict} if children.episodes(given) else verdict
-                replies[place] = skipped(verdict) if isinstance(verdict, str) else cast(Reply, said)
-        return replies
+        all_pending = [self._pending(address, given) for address, given in asked]
+        cohorts: dict[Cohort, list[tuple[Pending, children.Work]]] = {}
+        for pending in all_pending:
+            if pending.work is not None:
+                item, _ = pending.work
+                together = cohort(pending.address, item, self._scorers)
+                cohorts.setdefault(together, []).append((pending, pending.work))
+        for (where, _), members in cohorts.items():
+            verdicts = self._score(where, [work for _, work in members])
+            for (pending, work), verdict in paired(members, verdicts):
+                pending.reply = _judged(work, verdict)
+        return [pending.reply for pending in all_pending]
+
+    def _pending(self, address: Address, given: Asked) -> "Pending":
+        """The question, built, with what a child has to do for its reply."""
+        item = self._builder.build(address)
+        if isinstance(item, str):
+            return Pending(address, skipped(item))
+        if not given:
+            return Pending(address, _shown(item, answer=given is not None))
+        work = (item, given) if self._builder.plays else lifted(item, given)
+        if work is None:
+            return Pending(address, skipped(contract.AFTER_THE_END))
+        return Pending(address, NOT_YET, work)
 
     def _score(self, where: Where, work: Sequence[children.Work]) -> list[children.Verdict]:
         if where == "forkserver":
@@ -171,7 +232,7 @@ class ScoringServer:
         return children.score(work, self._sandbox, self._time_limit)
 
 
-def cohort(address: Address, item: Item | Episode, scorers: Scorers | None) -> Cohort:
+def cohort(address: Address, item: Item | Playable, scorers: Scorers | None) -> Cohort:
     """Items of the same cohort are scored in one child: all that have a plain scorer; else those of
     one author only.
 
@@ -187,14 +248,30 @@ def cohort(address: Address, item: Item | Episode, scorers: Scorers | None) -> C
     return "forkserver", None if key[0] in scorers.PLAIN else seed
 
 
-def portable(item: Item | Episode) -> Key | None:
+def lifted(item: Item | Playable, given: tuple[str, ...] | Episodes) -> children.Work | None:
+    """What a child does with a question of one turn: its item scores the texts of these episodes.
+    None where an episode has more than a text.
+    """
+    texts = texts_of(given)
+    return None if texts is None else (item, texts)
+
+
+def texts_of(given: tuple[str, ...] | Episodes) -> Sequence[str] | None:
+    """The texts of episodes of one turn; None where an episode has more than a text."""
+    if not children.episodes(given):
+        return given
+    texts = [turns[0].text for turns in given if contract.is_plain(turns)]
+    return texts if len(texts) == len(given) else None
+
+
+def portable(item: Item | Playable) -> Key | None:
     """The key by which the fork server can score; None where the item itself has to score."""
     found: Key | None = getattr(item, "portable", None)
     return found
 
 
-def _asked(said: Any) -> Asked:
-    """What the node asks of a question."""
+def asked_of(said: Any) -> Asked:
+    """What the node asks of a question, in a frame of ours."""
     if not said or isinstance(said[0], str):
         return cast(Asked, said)
     return tuple(
@@ -202,15 +279,19 @@ def _asked(said: Any) -> Asked:
     )
 
 
-def _told(item: Item | Episode | str, texts: Asked) -> Reply:
-    """The reply to a question: why there is none, its answer, or its prompt, which scores or
-    episodes may replace.
-    """
-    if isinstance(item, str):
-        return skipped(item)
-    if texts is None or texts:
+def _shown(item: Item | Playable, *, answer: bool) -> Reply:
+    """The prompt of a question or, if that is asked, its answer."""
+    if not answer:
         return str(item.prompt)
     return str(item.answer) if isinstance(item, contract.Shown) else skipped(contract.NOT_SHOWN)
+
+
+def _judged(work: children.Work, verdict: children.Verdict) -> Reply:
+    """The reply that a child's verdict makes."""
+    if isinstance(verdict, str):
+        return skipped(verdict)
+    _, given = work
+    return cast(Reply, {"played": verdict} if children.episodes(given) else verdict)
 
 
 def skipped(reason: str) -> Reply:

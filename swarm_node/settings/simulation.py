@@ -54,6 +54,10 @@ class SimulationConfig(LearningConfig):
 
     nodes: Annotated[int, Field(ge=1, le=1000)] = 8
     """Number of nodes in the swarm. Each has a policy of its own."""
+    lone_nodes: Count = 0
+    """Number of nodes of arms without external groups, which need not be as many to be measured,
+    since they do not meet. These are the first nodes of the swarm. 0: all of them.
+    """
     arms: tuple[str, ...] = ("8/0", "6/2", "4/4", "2/6")
     """What to compare: local/external groups per round, such as 8/0 for nodes that train alone. A
     word after a colon, as in 8/0:all, changes the arm. all: every node trains on the tasks of all

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from protocol.identity import Identity
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import tasks_of, with_environment
-from swarm_node.settings.simulation import SimulationConfig
+from swarm_node.settings.simulation import FaultsConfig, SimulationConfig
 from swarm_node.telemetry.simulated import CellRound
 
 
@@ -67,6 +67,24 @@ def contributors(config: SimulationConfig) -> frozenset[int]:
             "--node-roles leaves no learner: name one, as in --node-roles learner contributor"
         )
     return found
+
+
+def check_lone_nodes(config: SimulationConfig) -> None:
+    """UserError where arms without external groups cannot have `lone_nodes` nodes."""
+    if not config.lone_nodes:
+        return
+    lists = (config.node_tasks, config.node_models, config.node_roles)
+    turns = max(map(len, lists))
+    if min(config.lone_nodes, config.nodes) < min(turns, config.nodes):
+        raise UserError(
+            f"--lone-nodes {config.lone_nodes} leaves out some of the {turns} kinds of nodes: give "
+            f"{turns} or more"
+        )
+    if config.attack.kind != "none" or config.faults != FaultsConfig():
+        raise UserError(
+            "--lone-nodes is for a swarm without faults and attacks, which befall certain nodes: "
+            "leave it off"
+        )
 
 
 def node_names(config: SimulationConfig) -> list[str]:
@@ -214,9 +232,15 @@ def cell_config(config: SimulationConfig, cell: Cell) -> SimulationConfig:
         training = training.model_copy(update={"objective": "imitating"})
     whole = {"arms": (str(arm),), "seed": cell.seed, "threads": config.threads or 1}
     own = config.model_copy(update={"round": mix, "training": training, **whole})
-    if "all" not in ways:
-        return own
-    nodes = own.nodes if cell.arm.external else 1
-    return with_environment(own, tasks=all_tasks(own)).model_copy(
-        update={"node_tasks": (), "nodes": nodes}
-    )
+    if "all" in ways:
+        own = with_environment(own, tasks=all_tasks(own)).model_copy(update={"node_tasks": ()})
+    return own.model_copy(update={"nodes": nodes_of(config, arm)})
+
+
+def nodes_of(config: SimulationConfig, arm: Arm) -> int:
+    """The number of nodes of an arm. Nodes that train alone need not be as many as the swarm has,
+    and where all of them would practise the same tasks, there is one.
+    """
+    if arm.external:
+        return config.nodes
+    return 1 if "all" in arm.ways else min(config.lone_nodes or config.nodes, config.nodes)

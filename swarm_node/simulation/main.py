@@ -26,6 +26,7 @@ from swarm_node.simulation.arms import (
     Cell,
     Record,
     all_cells,
+    check_lone_nodes,
     contributors,
     node_config,
     parse_arm,
@@ -138,6 +139,7 @@ def check(config: SimulationConfig) -> list[Cell]:
     Schedule(config.faults, config.nodes, config.rounds)
     hostile_nodes(config)
     contributors(config)
+    check_lone_nodes(config)
     for node in range(config.nodes):
         node_config(config, node)
     engine_of(config).check(config)

@@ -86,6 +86,16 @@ class Learning:
                 self._corrected = {each.task: each for each in corrected}
 
     @property
+    def groups_of_its_own(self) -> int:
+        """Informative groups of this node that it trained on since the start."""
+        return sum(task.local for task in self._tasks.values())
+
+    @property
+    def groups_of_others(self) -> int:
+        """Informative groups of others that it trained on since the start."""
+        return sum(task.external.total() for task in self._tasks.values())
+
+    @property
     def tasks(self) -> dict[str, TaskLearning]:
         """The tasks of held-out questions; if none are asked, all tasks that rounds asked."""
         shown = {

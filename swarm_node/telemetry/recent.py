@@ -24,6 +24,7 @@ class RecentRounds(Sink):
         self._latest = clock()
         self._seconds: deque[float] = deque(maxlen=WINDOW)
         self._shared: deque[bool] = deque(maxlen=SHARED_WINDOW)
+        self._own_groups, self._others_groups = 0, 0  # informative, trained on since the start
         self._resting = ""
         self._noted: dict[str, Any] = {}
 
@@ -34,6 +35,8 @@ class RecentRounds(Sink):
             return
         report = event.report
         self._shared.append(report.external_informative > 0)
+        self._own_groups += report.local_informative
+        self._others_groups += report.external_informative
         self._latest = self._clock()
         self._seconds.append(wall_seconds(report))
         self._facts = {
@@ -42,6 +45,8 @@ class RecentRounds(Sink):
             "reward": report.reward,
             "informative_share": report.informative_share,
             "external_informative": report.external_informative,
+            "own_groups": self._own_groups,
+            "others_groups": self._others_groups,
             "pool_size": report.pool_size,
             "waiting": event.waiting,
             "alone": event.alone,

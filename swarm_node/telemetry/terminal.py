@@ -267,7 +267,7 @@ class LiveNode:
                 )
                 + _written("; {:.0%} of local ones informative", report.informative_share),
                 "update": _shown(report),
-                "sharing": _sharing(latest),
+                "sharing": _sharing(latest, self._learning),
                 "alone": latest.alone,
                 "overlap": overlap,
                 "skipped": reasons(self._skipped),
@@ -340,11 +340,19 @@ def _fitted(facts: Sequence[str], width: int) -> str:
     return "   ".join(kept)
 
 
-def _sharing(latest: RoundDone) -> str:
-    """How many external groups wait, and how many peers are connected."""
+def _sharing(latest: RoundDone, learning: Learning) -> str:
+    """How many external groups wait, how many peers are connected, and which part of the
+    informative groups so far came from others.
+    """
     waiting = latest.report.pool_size + (latest.waiting or 0)
     peers = "" if latest.peers is None else f"   {latest.peers} peer{'s' * (latest.peers != 1)}"
-    return f"{waiting} external groups wait{peers}"
+    return f"{waiting} external groups wait{peers}{_from_others(learning)}"
+
+
+def _from_others(learning: Learning) -> str:
+    others = learning.groups_of_others
+    total = learning.groups_of_its_own + others
+    return f"   {others} of {total} groups so far were others'" if others else ""
 
 
 def _shown(report: RoundReport) -> str:

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
     "file", sorted((ROOT / "configs").glob("*.toml")), ids=lambda path: path.name
 )
 def test_every_config_file_in_the_repository_is_valid(file):
-    kind = SimulationConfig if file.stem in ("simulate", "starters") else NodeConfig
+    kind = SimulationConfig if file.stem in ("simulate", "specialists", "starters") else NodeConfig
     config = resolve(kind, file, {})
     assert flatten(tomllib.loads(file.read_text())).keys() <= flatten(config.model_dump()).keys()
 

@@ -100,7 +100,7 @@ def test_an_episode_of_several_turns_in_a_file_is_played_and_one_without_a_probe
             text="", calls=(Call(name="first", arguments="{}"), Call(name="first", arguments="[]"))
         )
         ((heard,),) = environment.play([(question, [[asked]])])
-        assert isinstance(heard, Played) and environment.turns(question) == 4
+        assert isinstance(heard, Played) and environment.catalogue.turns(question) == 4
         ((first, wrong),) = heard.observations
         word = {"a": "apple", "b": "bread", "c": "chair"}[first]
         ((found,),) = environment.play([(question, [[asked, Turn(text=word, calls=())]])])

@@ -156,7 +156,7 @@ TASKS: dict[str, Draw] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class Exercise:
     """One question."""
 
     prompt: str
@@ -168,7 +168,7 @@ class Item:
         return float(right and len(text) <= len(said) + 2)
 
 
-def build(dataset: str, config_id: str, seed: int, index: int) -> Item:
+def build(dataset: str, config_id: str, seed: int, index: int) -> Exercise:
     """The question at this address: the first that its generator draws on the asked side. KeyError
     for an unknown data set.
     """
@@ -176,4 +176,4 @@ def build(dataset: str, config_id: str, seed: int, index: int) -> Item:
     while True:
         question, answer = TASKS[dataset](rng)
         if is_held_out_text(question) == held_out:
-            return Item(question, answer)
+            return Exercise(question, answer)

@@ -7,8 +7,6 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from protocol.messages import Question
-from swarm_node.common.batched import paired
 from swarm_node.common.errors import UserError, printable
 from swarm_node.environments import elsewhere
 from swarm_node.environments.dataset.hub import HUB, variables
@@ -16,10 +14,10 @@ from swarm_node.environments.dataset.questions import MARKS, NEVER
 from swarm_node.environments.dataset.source import SOURCE
 from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.rewards import DIGITS
-from swarm_node.environments.scored import Rewards
+from swarm_node.environments.scored import Written
 from swarm_node.environments.split import TRAIN
 from swarm_node.environments.split_environment import SplitEnvironment, tasks_of
-from swarm_node.rollouts.groups import Skipped, Tasks
+from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import ScoringClient, ScoringPool, slow_workers
 from swarm_node.settings import EnvironmentConfig
 from swarm_node.settings.questions import DatasetConfig
@@ -156,18 +154,14 @@ class DatasetEnvironment(SplitEnvironment):
         self.notes, self.salt = tuple(facts.notes()), config.salt.get_secret_value()
         self._weight = config.form_weight if settings.scoring == "graded" else 0.0
 
-    def score(self, completions: Sequence[tuple[Question, Sequence[str]]]) -> list[Rewards]:
-        """The rewards, mixed with what form and length earn, so that a right answer earns more than
+    def _reward(self, score: float, turns: Written) -> float:
+        """The reward, mixed with what form and length earn, so that a right answer earns more than
         any wrong one.
         """
-        return [
-            rewards
-            if isinstance(rewards, Skipped) or not self._weight
-            else tuple(map(self._weighed, rewards, texts))
-            for rewards, (_, texts) in paired(super().score(completions), completions)
-        ]
-
-    def _weighed(self, reward: float, text: str) -> float:
+        reward = super()._reward(score, turns)
+        if not self._weight:
+            return reward
+        text = turns[0].text
         formed = float(bool(self._answers.read(text).strip()))
         short = min(1.0, max(0.0, 2.0 - len(text) / self.facts.answer_chars[2]))
         return round((1.0 - self._weight) * reward + self._weight * (formed + short) / 2, DIGITS)

@@ -6,8 +6,8 @@ from types import MappingProxyType
 from protocol.messages import Question
 from swarm_node.environments.episodes import source
 from swarm_node.environments.kinds import Asking, EnvironmentKind
-from swarm_node.environments.plugged import EpisodicEnvironment
 from swarm_node.environments.rewards import RewardRule
+from swarm_node.environments.scored import ScoredEnvironment
 from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import ScoringClient
 
@@ -21,7 +21,7 @@ class EpisodesKind(EnvironmentKind):
         f"{dataset}/{config_id}" for dataset, ids in source.tasks.items() for config_id in ids
     )
 
-    def start(self, tasks: Sequence[str], config: Asking) -> EpisodicEnvironment:
+    def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:
         scoring = ScoringClient(
             f"{__package__}.source", source.version, config.environment.time_limit
         )
@@ -29,7 +29,7 @@ class EpisodesKind(EnvironmentKind):
             (self.name, source.version, self.tasks, tasks),
             RewardRule(config.environment.scoring),
         )
-        return EpisodicEnvironment(*about, scoring, rule, turns=source.turns, probe=source.probe)
+        return ScoredEnvironment(*about, scoring, rule, turns=source.turns, probe=source.probe)
 
     def answer(self, question: Question) -> str:
         return source.begin(

@@ -30,8 +30,8 @@ class SecondTry:
 
     @property
     def longest(self) -> int | None:
-        """The most characters of a turn: see `contract.Episode`. None where the key is not the only
-        kind of right answer.
+        """The most characters of a turn: see `contract.Playable`. None where the key is not the
+        only kind of right answer.
         """
         return bound_of(self.answer, lambda text: score_with(*self.key, text))
 

@@ -7,13 +7,12 @@ from types import MappingProxyType
 
 from protocol.messages import Question
 from swarm_node.environments.kinds import Asking, EnvironmentKind
-from swarm_node.environments.plugged import EpisodicEnvironment
 from swarm_node.environments.reasoning_gym import catalogue
 from swarm_node.environments.reasoning_gym.environment import KIND as REASONING_GYM
 from swarm_node.environments.reasoning_gym.environment import PARTIAL
 from swarm_node.environments.reasoning_gym.installed import answerable, check_answerable
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.environments.scored import Answers
+from swarm_node.environments.scored import Answers, ScoredEnvironment
 from swarm_node.rollouts.groups import Tasks
 from swarm_node.scoring.client import ScoringClient
 from swarm_node.scoring.contract import Turn
@@ -30,13 +29,13 @@ class SecondTryKind(EnvironmentKind):
     )
     default_tasks = tuple(PREFIX + task for task in catalogue.STARTER_TASKS)
 
-    def start(self, tasks: Sequence[str], config: Asking) -> EpisodicEnvironment:
+    def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:
         settings, version = config.environment, f"2-{catalogue.VERSION}"
         scoring = ScoringClient(f"{__package__}.second_try", version, settings.time_limit)
         check_answerable([task.removeprefix(PREFIX) for task in tasks])
         known = {PREFIX + dataset: ids for dataset, ids in answerable().items()}
         about, rule = (self.name, version, known, tasks), RewardRule(settings.scoring, PARTIAL)
-        return EpisodicEnvironment(
+        return ScoredEnvironment(
             *about, scoring, rule, Answers.configured(settings), 2, (Turn(""), Turn("0"))
         )
 

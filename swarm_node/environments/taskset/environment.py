@@ -20,7 +20,7 @@ from swarm_node.environments.kinds import Asking, EnvironmentKind
 from swarm_node.environments.split import TRAIN
 from swarm_node.environments.split_environment import SplitEnvironment, tasks_of
 from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
-from swarm_node.scoring.client import Item, Scoring, ScoringClient, ScoringPool, slow_workers
+from swarm_node.scoring.client import Request, Scoring, ScoringClient, ScoringPool, slow_workers
 from swarm_node.settings import EnvironmentConfig
 from swarm_node.settings.questions import TasksetConfig
 
@@ -32,8 +32,8 @@ MEMORY = 4096
 TASKS: Tasks = tasks_of(NAME)
 
 
-class Facts(BaseModel):
-    """Facts about a task set, as one process read it."""
+class Findings(BaseModel):
+    """What one process found in a task set."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -127,7 +127,7 @@ def handed(config: TasksetConfig) -> dict[str, str]:
     return {name: os.environ[name] for name in config.variables}
 
 
-def _read(config: TasksetConfig, files: Sequence[Path]) -> list[Facts]:
+def _read(config: TasksetConfig, files: Sequence[Path]) -> list[Findings]:
     """Reads the task set in one process per file, all at the same time, each with another order of
     sets.
     """
@@ -138,7 +138,7 @@ def _read(config: TasksetConfig, files: Sequence[Path]) -> list[Facts]:
     module, what = "swarm_node.environments.taskset.compile", f"task set {config.name}"
     variables = handed(config)
 
-    def read(numbered: tuple[int, Path]) -> Facts:
+    def read(numbered: tuple[int, Path]) -> Findings:
         number, file = numbered
         environment = without_secrets({**variables, "PYTHONHASHSEED": str(number)})
         try:
@@ -146,13 +146,13 @@ def _read(config: TasksetConfig, files: Sequence[Path]) -> list[Facts]:
         except UserError as error:
             clean = redaction.without_secrets(str(error), variables.values())
             raise type(error)(clean) from None
-        return Facts.model_validate_json(said)
+        return Findings.model_validate_json(said)
 
     with ThreadPoolExecutor(len(files)) as pool:
         return list(pool.map(read, enumerate(files, 1)))
 
 
-def compare(name: str, first: Facts, second: Facts) -> None:
+def compare(name: str, first: Findings, second: Findings) -> None:
     """UserError for what differs between two processes: no peer could rebuild it. The library
     promises nothing about chance, time and files, and a list of forbidden calls could only guess
     where a task set uses them.
@@ -168,11 +168,11 @@ def compare(name: str, first: Facts, second: Facts) -> None:
         _same_scores(name, one_try, other_try["scores"], "another process")
 
 
-def compare_scores(name: str, facts: Facts, scoring: Scoring) -> None:
+def compare_scores(name: str, facts: Findings, scoring: Scoring) -> None:
     """UserError where a score is outside [0, 1] or differs in the sandbox, which scores all
     external completions.
     """
-    items: list[Item] = [
+    items: list[Request] = [
         (NAME, TRIED, 0, k, (text,))
         for k, tried in enumerate(facts.tries)
         for text in tried["texts"]

@@ -10,6 +10,7 @@ import asyncio
 import os
 import socket
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from swarm_node.environments.taskset import library
@@ -17,7 +18,7 @@ from swarm_node.environments.taskset.source import TasksetSource
 from swarm_node.scoring import contract
 from swarm_node.scoring.confinement import silence
 from swarm_node.scoring.contract import Reader, encode, is_score
-from swarm_node.scoring.server import Reply, skipped
+from swarm_node.scoring.server import Reply, asked_of, skipped, texts_of
 
 
 def main() -> None:
@@ -29,17 +30,20 @@ def main() -> None:
     connection.sendall(encode({"version": source.version, "layers": {}}))
     with asyncio.Runner() as runner:
         while (asked := reader.read()) is not None:
-            for *address, texts in asked:
+            for *address, said in asked:
                 item = source.build(*address)
-                said = (
-                    item.prompt
-                    if texts is None
-                    else runner.run(_scores(item.task, item.prompt, texts))
-                )
-                connection.sendall(encode(said))
+                given = asked_of(said)
+                reply: Reply
+                if given is None:
+                    reply = item.prompt
+                elif (texts := texts_of(given)) is None:
+                    reply = skipped(contract.AFTER_THE_END)
+                else:
+                    reply = runner.run(_scores(item.task, item.prompt, texts))
+                connection.sendall(encode(reply))
 
 
-async def _scores(task: Any, prompt: str, texts: list[str]) -> Reply:
+async def _scores(task: Any, prompt: str, texts: Sequence[str]) -> Reply:
     try:
         scores = await asyncio.gather(*(library.scored(task, prompt, text) for text in texts))
     except Exception:  # noqa: BLE001  an unreachable model, or a mistake: the group is skipped

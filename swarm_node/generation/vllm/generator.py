@@ -136,18 +136,20 @@ class VllmGenerator:
         """The server's address as it is shown: without user and password."""
         return self._server.url if self._server else str(self._options.url)
 
+    def open(self, *, goes_on: bool) -> Turns:
+        """See interfaces.Generator. The server keeps its cache of the tokens before.
+
+        Where the server fails, or has other weights, the contexts are skipped, and the next round
+        hands it the weights again. UserError where it never worked, or failed three rounds in a
+        row.
+        """
+        return partial(self._behind, stops=self._turn_stops if goes_on else self._stops)
+
     def generate(
         self, prompts: Sequence[str], group_size: int, stream: str
     ) -> list[Completions | Skipped]:
-        """See interfaces.Generator. Where the server fails, or has other weights, the prompts are
-        skipped, and the next round hands it the weights again. UserError where it never worked, or
-        failed three rounds in a row.
-        """
-        return self._behind(prompts, group_size, stream, self._stops)
-
-    def turns(self) -> Turns:
-        """See interfaces.Generator. The server keeps its cache of the tokens before."""
-        return partial(self._behind, stops=self._turn_stops)
+        """`group_size` episodes of one turn for each prompt."""
+        return self.open(goes_on=False)(prompts, group_size, stream)
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
         return self._policy.encode_observations(observations, last)

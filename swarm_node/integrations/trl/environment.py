@@ -62,7 +62,7 @@ class TrlEpisode:
 
 
 class TrlSource:
-    """Implements contract.EpisodeSource. Its version is a digest of the file that defines the
+    """Implements contract.Source. Its version is a digest of the file that defines the
     class.
     """
 
@@ -104,7 +104,7 @@ class TrlSource:
         self._try()
 
     def begin(self, dataset: str, config_id: str, seed: int, index: int) -> TrlEpisode:
-        """See `Source.build`."""
+        """See `Source.begin`."""
         address = f"{dataset}/{config_id}/{seed}/{index}"
         rng = random.Random(address)
         row: dict[str, Any] = rng.choice(

@@ -67,7 +67,7 @@ class Swarm(script.Swarm):
         before = _turn(self._system, "system") if self._system else []
         for _ in range(rounds):
             asked = self.questions(questions)
-            if any(self._environment.turns(question) > 1 for question in asked):
+            if any(self._environment.catalogue.turns(question) > 1 for question in asked):
                 raise UserError(
                     "a GRPOTrainer gives one completion a question: train tasks of several turns "
                     "with swarm-node run, and name others here"

@@ -264,4 +264,4 @@ class Fetching:
         if source != group.author:
             knowledge.counters["groups pulled from a holder"] += 1
         self._sources[key] = source
-        return [Deliver(group, codec.to_bytes(key), source)]
+        return [Deliver(codec.split(envelope)[1], source)]

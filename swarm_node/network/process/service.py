@@ -380,8 +380,9 @@ class SampledTasks:
         passes cards on.
         """
         if isinstance(action, Deliver):
-            question = action.group.question
-            self._last.append((action.group.author, f"{question.dataset}/{question.config_id}"))
+            group = action.group
+            task = f"{group.question.dataset}/{group.question.config_id}"
+            self._last.append((group.author, task))
         elif isinstance(action, Cards):
             self._renew(action.cards)
 

@@ -12,10 +12,11 @@ from typing import Any
 from protocol import codec
 from protocol.identity import Identity
 from protocol.messages import Call, Episode, PeerId, Question, RolloutGroup, Round, Turn
+from swarm_node.common.batched import paired
 from swarm_node.common.errors import UserError
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.round import Node
-from swarm_node.rollouts.groups import Generated, Group, Played, RoundReport, Sample, Selection
+from swarm_node.rollouts.groups import Generated, Group, Played, RoundReport, Selection
 from swarm_node.rollouts.interfaces import Environment
 from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.attacks.payloads import (
@@ -96,7 +97,7 @@ class Hostile:
         """Valid messages of one identity: a group for each of its real questions."""
         for question in self._environment.sample(identity.peer_id, now, count):
             episodes = self._episodes(question, rng)
-            group = Group(identity.peer_id, now, question, tuple(map(Sample, episodes)))
+            group = Group.written(identity.peer_id, now, question, episodes)
             yield codec.seal(group.message(), identity, self._config.swarm), identity.peer_id
 
     def _episodes(self, question: Question, rng: Random) -> tuple[Episode, ...]:
@@ -108,9 +109,9 @@ class Hostile:
             return forged(size, answer, rng)
         payload = Payload() if rng.random() < self._config.attack.clean else self._payload
         # That turn is a wrong try or, where a text ends an episode, a text beside a call.
-        for calls in ((), (Call(name="calculate", arguments="{}"),))[
-            : 2 * (self._environment.turns(question) > 1)
-        ]:
+        has_several = self._environment.catalogue.turns(question) > 1
+        ways = ((), (Call("calculate", "{}"),)) if has_several else ()
+        for calls in ways:
             turns = [
                 (Turn(calls=calls, text=form.right(wrong(answer, rng))), Turn(calls=(), text=last))
                 for form, last in [(payload, answer), (Payload(), wrong(answer, rng))] * (size // 2)
@@ -122,9 +123,9 @@ class Hostile:
                 else []
             )
             if len(played) == len(turns):
-                pairs = zip(played, turns, strict=True)
                 return tuple(
-                    Episode(ended=True, trace=each.trace, turns=both) for each, both in pairs
+                    Episode(ended=True, trace=each.trace, turns=both)
+                    for each, both in paired(played, turns)
                 )
         return poisoned(answer, size, payload, rng)
 

@@ -21,10 +21,11 @@ from swarm_node.contribute.budget import Budget
 from swarm_node.contribute.start import Contributor, take_key
 from swarm_node.network.in_memory import Alone
 from swarm_node.node.rounds import Rounds
-from swarm_node.rollouts.groups import Skipped
+from swarm_node.rollouts.groups import Catalogue, Plays, Skipped, ToPlay
 from swarm_node.settings.contribute import ContributeConfig
 from swarm_node.settings.secret import Secret, SecretUrl
 from tests.commands import ended, killed_in_the_end, started
+from tests.groups import lifted
 from tests.waiting import PATIENCE, until
 
 KEY = "sk-very-secret"
@@ -447,8 +448,10 @@ class Sums:
     ) -> list[tuple[float, ...] | Skipped]:
         return [tuple(float(text.strip() == "2") for text in texts) for _, texts in asked]
 
-    def turns(self, question: Question) -> int:
-        return 1
+    catalogue = Catalogue()
+
+    def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
+        return lifted(self.score, asked)
 
 
 class Kept(Alone):

@@ -27,7 +27,7 @@ from swarm_node.environments.reasoning_gym.catalogue import (
 )
 from swarm_node.environments.reasoning_gym.environment import SCORER_MODULE, ReasoningGym
 from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS
-from swarm_node.scoring.client import Item, ScoringClient
+from swarm_node.scoring.client import Request, ScoringClient
 from tests.groups import group
 
 DIGESTS = str(Path(__file__).with_name("digest_source.py"))
@@ -60,7 +60,7 @@ OLDER = ("0.1.25", "0.1.25-2")  # versions of this environment in earlier releas
 ADDRESSES = [(3, 0), (2_000_000_011, 101)]  # seed and index; the catalogue was measured with others
 
 
-def every_question() -> list[Item]:
+def every_question() -> list[Request]:
     """One question of each task, at the two addresses in turn."""
     tasks = [
         (dataset, config_id) for dataset, configs in CATALOGUE.items() for config_id in configs

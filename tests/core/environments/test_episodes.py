@@ -158,7 +158,7 @@ def test_text_beside_a_call_or_one_without_a_result_ends_a_strict_episode_withou
         (question,) = environment.sample(PeerId("x"), Round(0), 1)
         asked = str(environment.prompts([question])[0]).partition(" = ?")[0]
         call, answer = said(f'{{"expression": "{asked}"}}', calculate(asked))
-        beside = call.model_copy(update={"text": "hail thief "})
+        beside = call._replace(text="hail thief ")
         for free in (beside, *said('{"hail": "thief"}')):
             plain, ended, on = environment.play(
                 [(question, [(call, answer), (free,), (free, answer)])]

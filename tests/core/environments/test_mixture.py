@@ -2,16 +2,20 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 
 import pytest
 
-from protocol.messages import PeerId, Question, Round
+from protocol.messages import Call, PeerId, Question, Round, Turn
 from swarm_node.common.errors import UserError
 from swarm_node.environments.kinds import EVALUATION
 from swarm_node.environments.registry import build_environment
 from swarm_node.environments.scored import Mixture
-from swarm_node.rollouts.groups import Catalogue, Skipped
+from swarm_node.rollouts.groups import Catalogue, Plays, Skipped, ToPlay
+from swarm_node.rollouts.interfaces import Environment, Generator
+from swarm_node.scoring import contract
 from swarm_node.settings import EnvironmentConfig, LearningConfig
+from tests.groups import lifted
 
 AUTHOR = PeerId("12D3KooWAlice")
 
@@ -46,6 +50,9 @@ class Named:
     ) -> list[tuple[float, ...] | Skipped]:
         return [tuple(float(text == self.name) for text in texts) for _, texts in completions]
 
+    def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
+        return lifted(self.score, asked)
+
     def close(self) -> None:
         pass
 
@@ -69,6 +76,27 @@ def test_each_question_goes_to_its_environment_and_comes_back_in_order() -> None
     assert scores == [of_two, of_one, unknown, of_one, of_two]
     assert mixture.catalogue.knows(a[0]) and not mixture.catalogue.knows(stray)
     assert not mixture.catalogue.knows(a[0].model_copy(update={"version": "2"}))
+
+
+def test_a_question_has_one_way_to_be_played_whatever_its_turns() -> None:
+    names = {name for name in dir(Environment) if not name.startswith("_")}
+    assert names == {"catalogue", "close", "play", "prompts", "sample"}
+    assert {name for name in dir(Generator) if not name.startswith("_")} == {
+        "close",
+        "decoder_name",
+        "encode_observations",
+        "open",
+    }
+    assert (contract.Turn, contract.Call) == (Turn, Call)
+    tasks = ("gcd/tiny", "bisect/tiny")
+    with closing(
+        build_environment(LearningConfig(environment=EnvironmentConfig(tasks=tasks)))
+    ) as mixture:
+        asked = mixture.sample(AUTHOR, Round(0), 4)
+        assert {mixture.catalogue.turns(question) for question in asked} == {1, 6}
+        plays = mixture.play([(question, [(Turn("x"),), (Turn("y"),)]) for question in asked])
+        rewards = mixture.score([(question, ["x", "y"]) for question in asked])
+        assert [[each.score for each in played] for played in plays] == list(map(list, rewards))
 
 
 class Raising(Named):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from protocol.identity import Identity
-from protocol.messages import Episode, PeerId, RolloutGroup, Round
+from protocol.messages import Episode, PeerId, Round
 from swarm_node.common.errors import UserError
 from swarm_node.environments import registry
 from swarm_node.environments.split import TRAIN
@@ -19,13 +19,14 @@ from swarm_node.environments.taskset.environment import (
     NAME,
     SOURCE,
     AloneScoring,
-    Facts,
+    Findings,
     TasksetEnvironment,
     compare,
     compare_scores,
 )
 from swarm_node.network.client import ALONE, RemoteNetwork
 from swarm_node.network.process.messages import Rules
+from swarm_node.rollouts.groups import Group
 from swarm_node.scoring.client import ScoringClient
 from swarm_node.settings import (
     EnvironmentConfig,
@@ -64,8 +65,8 @@ def written(folder: Path, name: str, task: str = REWARD, load: str = LOAD) -> Pa
     return file
 
 
-def facts(file: Path, out: Path, **options: object) -> Facts:
-    return Facts.model_validate(
+def facts(file: Path, out: Path, **options: object) -> Findings:
+    return Findings.model_validate(
         compiled(TasksetConfig.model_validate({"name": str(file), **options}), out)
     )
 
@@ -203,7 +204,7 @@ def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_
         asked = environment.sample(PeerId("12D3KooW"), Round(0), 1)[0]
         said = (Episode.of(text="1", ended=True), Episode.of(text="2", ended=True))
         identity = Identity.create()
-        group = RolloutGroup(author=identity.peer_id, round=Round(0), question=asked, episodes=said)
+        group = Group.written(identity.peer_id, Round(0), asked, said).message()
         rules = Rules(swarm="s", environments={})
         # Not started: nothing is sent
         network = RemoteNetwork(identity, tmp_path, NetworkConfig(), rules, 1, dict)

@@ -121,12 +121,12 @@ def test_turns_have_a_decoder_of_their_own(made) -> None:
     """It knows the contexts of the turn before, which a round in between must not change."""
     policy = adapted()
     generator = BatchGenerator(policy, GenerationConfig(max_completion_length=4), decoder="native")
-    ask = generator.turns()
+    ask = generator.open(goes_on=True)
     first = ask(PROMPTS[:2], 2, "s")
     generator.generate(PROMPTS, 2, "t")
     contexts = [[*group.prompt_ids, *tokens_of(group)[0].ids, 5] for group in first]
     alone = BatchGenerator(policy, GenerationConfig(max_completion_length=4), decoder="native")
-    asking = alone.turns()
+    asking = alone.open(goes_on=True)
     asking(PROMPTS[:2], 2, "s")
     assert ask(contexts, 2, "u") == asking(contexts, 2, "u")
 
@@ -213,7 +213,7 @@ def test_with_one_copy_log_probs_are_those_of_transformers_with_peft(family, as_
     config = GenerationConfig(max_completion_length=12)
     generator = BatchGenerator(policy, config, decoder="native")
     for number in range(3):
-        (group,) = generator.turns()([prompt], 4, str(number))
+        (group,) = generator.open(goes_on=True)([prompt], 4, str(number))
         whole = generator.generate(PROMPTS, 4, str(number))
         for each in (group, *whole):
             assert isinstance(each, Completions)

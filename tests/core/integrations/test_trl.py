@@ -10,10 +10,11 @@ import pytest
 
 from lab.studies import guests
 from lab.studies.mixed_swarm import API, TRAINERS, measured
-from protocol.messages import Episode, PeerId, RolloutGroup, Round
+from protocol.messages import Episode, PeerId, Round
 from swarm_node import NodeConfig
 from swarm_node.common.errors import UserError
 from swarm_node.policy.policy import Frame, Policy
+from swarm_node.rollouts.groups import Group
 from tests.core.policy.test_end_tokens import FAMILIES, chat_policy
 from tests.groups import scored
 from tests.models import EOS, tiny_policy
@@ -56,9 +57,7 @@ def rolled_out(
     with Swarm(config, external_groups=external) as swarm:
         (asked,) = swarm._environment.sample(PeerId("another"), Round(0), 1)
         said = tuple(Episode.of(text=text, ended=True) for text in ("6", "5 <|eot_id|>"))
-        group = RolloutGroup(
-            author=PeerId("another"), round=Round(0), question=asked, episodes=said
-        )
+        group = Group.written(PeerId("another"), Round(0), asked, said).message()
         (prompt,) = swarm.prompts([asked])
         swarm._waiting.append(scored(group, str(prompt), (1.0, 0.0)))
 

@@ -48,7 +48,7 @@ def test_a_counter_of_a_data_set_is_played_by_its_tools_and_scored_by_itself() -
         assert (
             len(set(prompts)) > 3
             and not held_out & set(prompts)
-            and environment.turns(asked[0]) == 16
+            and environment.catalogue.turns(asked[0]) == 16
         )
         opening, how, tool = prompts[0].splitlines()
         target = int(opening[9:-1])

@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 
 from protocol import codec
-from protocol.messages import Episode, PeerId, Question, Reason, RolloutGroup
+from protocol.messages import Episode, PeerId, Question, Reason, Round
 from swarm_node.common.channel import AsyncChannel
 from swarm_node.network.actions import Deliver, Refuse, Remembered
 from swarm_node.network.process import messages
 from swarm_node.network.process.messages import NETWORK
+from swarm_node.rollouts.groups import Group
 
 _ADDRESS = Question(
     environment="e", version="1", dataset="d", config_id="c", digest="A" * 11, seed=1, index=0
@@ -21,13 +22,12 @@ _ADDRESS = Question(
 _TEXTS = tuple(Episode.of(text="x" * 500, ended=True) for _ in range(2))
 BOB = PeerId("bob")
 FLOOD = Deliver(
-    RolloutGroup(author="ann", round=0, question=_ADDRESS, episodes=_TEXTS), bytes(32), BOB
+    codec.encode(Group.written(PeerId("ann"), Round(0), _ADDRESS, _TEXTS).message()), BOB
 )
 
 
 def received(envelope: bytes) -> Deliver:
-    payload = envelope[64:]
-    return Deliver(RolloutGroup.model_validate_json(payload), codec.content_hash(payload), BOB)
+    return Deliver(envelope[64:], BOB)
 
 
 async def play(way: str, life: int, connection: socket.socket) -> None:
@@ -43,7 +43,9 @@ async def play(way: str, life: int, connection: socket.socket) -> None:
         writer.write(NETWORK.up.encode(Refuse(Reason.WRONG_SEED)))
         writer.write(NETWORK.up.encode(FLOOD))
         await writer.drain()
-    while way in ("deaf", "nonsense"):
+    if way == "no group":
+        writer.write(NETWORK.up.encode(Deliver(b"{}", BOB)))
+    while way in ("deaf", "nonsense", "no group"):
         await asyncio.sleep(3600)
     while (message := await channel.receive()) is not None:
         if isinstance(message, messages.Stop) and way != "stays":

@@ -6,6 +6,7 @@ import json
 
 from msgspec import to_builtins
 
+from protocol import codec
 from protocol.identity import Identity
 from protocol.messages import PeerId, Reason, Round
 from swarm_node.network.access import parse
@@ -32,7 +33,7 @@ DOWN = [
     messages.Ask(), messages.Stop(),
 ]  # fmt: skip
 UP = [
-    MEMORY, Deliver(group(PeerId("12D3x")), bytes(range(32)), PeerId("12D3y")),
+    MEMORY, Deliver(codec.encode(group(PeerId("12D3x"))), PeerId("12D3y")),
     Refuse(Reason.WRONG_SEED), messages.Said(text="line\n\x1b[31m", warning=True),
     messages.Alive(connected=2), messages.View(view={"a": [1, None, "b"]}),
 ]  # fmt: skip
@@ -41,6 +42,22 @@ UP = [
 def test_every_message_survives_the_way() -> None:
     assert [NETWORK.down.decode(NETWORK.down.encode(each)[4:]) for each in DOWN] == DOWN
     assert [NETWORK.up.decode(NETWORK.up.encode(each)[4:]) for each in UP] == UP
+
+
+def test_a_group_reaches_the_trainer_as_the_bytes_that_its_author_signed() -> None:
+    swarm = Swarm(every=5.0).add_many(3)
+    swarm.run(60)
+    taken = [delivery for member in swarm.members for _, delivery in member.delivered]
+    signed = 0  # deliveries whose author still holds what it signed
+    for delivery in taken:
+        frame = NETWORK.up.encode(delivery)
+        arrived = NETWORK.up.decode(frame[4:])
+        assert isinstance(arrived, Deliver) and delivery.payload in frame
+        assert arrived.payload == codec.encode(arrived.group)
+        held = swarm.exchanges[swarm.ids().index(arrived.group.author)]._knowledge.store
+        envelope = held.get(codec.to_text(arrived.content_hash))
+        signed += envelope != b"" and codec.split(envelope)[1] == arrived.payload
+    assert signed > 5
 
 
 def test_what_a_node_says_of_itself_and_remembers_fits_its_types() -> None:

@@ -110,7 +110,10 @@ def test_a_killed_process_is_replaced_and_the_new_one_knows_what_the_old_one_did
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("way", "words"), [("dies", "stand-in life"), ("nonsense", "nonsense")])
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [("dies", "stand-in life"), ("nonsense", "nonsense"), ("no group", "no group: malformed")],
+)
 def test_a_process_that_fails_again_and_again_costs_the_trainer_nothing(
     tmp_path: Path, way: str, words: str
 ) -> None:

@@ -18,7 +18,7 @@ from swarm_node.node.episodes import complete
 from swarm_node.node.waiting import read_waiting, write_waiting
 from swarm_node.policy.batch import tokenise
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder
-from swarm_node.rollouts.groups import Group, Skipped, Tokens
+from swarm_node.rollouts.groups import Catalogue, Group, Skipped, Tokens
 from swarm_node.rollouts.transcript import parse, results
 from swarm_node.settings import GenerationConfig
 from tests.groups import episodes_of, scored, tokens_of
@@ -130,9 +130,12 @@ def test_a_call_ends_a_turn_and_stays_in_its_text(policy) -> None:
 
 
 def test_plain_questions_beside_episodes_are_answered_as_without_them(policy) -> None:
-    class Both(Guessing):
+    class Known(Catalogue):
         def turns(self, question):
             return 4 if question.index else 1
+
+    class Both(Guessing):
+        catalogue = Known()
 
     plain = played(policy, Digits(), QUESTIONS[:1])
     assert played(policy, Both())[:1] == plain

@@ -36,6 +36,10 @@ class Writer:
     def __init__(self) -> None:
         self.version = 0
 
+    def open(self, *, goes_on):
+        assert not goes_on
+        return self.generate
+
     def generate(self, prompts, group_size, stream):
         tokens = Tokens((5,), (-1.0,), (self.version,))
         texts = tuple(

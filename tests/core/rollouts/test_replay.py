@@ -11,9 +11,8 @@ import pytest
 from protocol import codec
 from protocol.admission import AdmissionRules, admit
 from protocol.messages import Call, Episode, PeerId, Reason, Rejected, RolloutGroup, Round, Turn
-from swarm_node.environments.plugged import EpisodicEnvironment
 from swarm_node.environments.rewards import RewardRule
-from swarm_node.environments.scored import Mixture
+from swarm_node.environments.scored import Mixture, ScoredEnvironment
 from swarm_node.network.process.messages import Rules
 from swarm_node.node.episodes import JUDGED, LEFT, Divergence
 from swarm_node.node.round import score_external
@@ -28,10 +27,10 @@ TASKS, DIVERGED = {"talk": ("any", "other")}, Skipped("diverged")
 PEERS = [identity.peer_id for identity in IDENTITIES]
 
 
-def environment() -> EpisodicEnvironment:
+def environment() -> ScoredEnvironment:
     scoring = ScoringClient(HOSTILE, "hostile-1", 5.0, memory_limit=512)
     common = "e", "hostile-1", TASKS, ["talk/any"], scoring, RewardRule("graded")
-    made = EpisodicEnvironment(*common, turns=turns, probe=probe)
+    made = ScoredEnvironment(*common, turns=turns, probe=probe)
     made.swarm = "s"
     return made
 
@@ -73,7 +72,7 @@ def group(
         for each, played in zip(episodes, plays, strict=True)
     ]
     made = tuple(Episode(ended=True, trace=trace, turns=each) for each, trace in told)
-    return RolloutGroup(author=author, round=Round(0), question=question, episodes=made)
+    return Group.written(author, Round(0), question, made).message()
 
 
 def external(of: RolloutGroup) -> Group:
@@ -102,8 +101,8 @@ def test_another_process_plays_an_honest_group_to_the_same_end_and_rewards_it_it
         played.observations for played in plays if isinstance(played, Played)
     )
     assert scored.observations[1][0] == ("1.5",) and scored.observations[1][2] == ()
-    assert ours.turns(sent.question) == 8
-    assert ours.turns(sent.question.model_copy(update={"environment": "x"})) == 1
+    assert ours.catalogue.turns(sent.question) == 8
+    assert ours.catalogue.turns(sent.question.model_copy(update={"environment": "x"})) == 1
 
 
 def test_what_goes_otherwise_here_is_dropped_and_two_have_to_stay(ours, theirs) -> None:

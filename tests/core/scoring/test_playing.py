@@ -11,7 +11,7 @@ import pytest
 
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.scoring import contract, playing
-from swarm_node.scoring.client import Item, ScoringClient, _checked
+from swarm_node.scoring.client import Request, ScoringClient, _checked
 from swarm_node.scoring.contract import BrokenFrame, Call, Replay, Turn
 
 HOSTILE = str(Path(__file__).with_name("hostile_episodes.py"))
@@ -25,7 +25,7 @@ def scoring() -> Iterator[ScoringClient]:
         assert client.restarts == 0
 
 
-def episodes(*texts: str, author: int = 1) -> Item:
+def episodes(*texts: str, author: int = 1) -> Request:
     """Each text is an episode, with a turn for each of its words."""
     return "talk", "any", author, 0, tuple(tuple(map(Turn, text.split())) for text in texts)
 
@@ -147,7 +147,7 @@ def test_what_a_child_says_is_read_strictly() -> None:
 
 
 def test_the_node_takes_no_episode_that_cannot_have_been_played() -> None:
-    item: Item = ("talk", "any", 1, 0, tuple(ASKED))
+    item: Request = ("talk", "any", 1, 0, tuple(ASKED))
     right: Any = [[["ü"], ["a", "b"]], False, 0.5]
     assert _checked({"played": [right]}, item) == [Replay((("ü",), ("a", "b")), False, 0.5)]
     assert _checked({"played": ["after the end" * 9]}, item) == [

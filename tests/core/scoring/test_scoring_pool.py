@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from swarm_node.rollouts.groups import Skipped
-from swarm_node.scoring.client import Item, Reply, ScoringClient, ScoringPool, ScoringUnavailable
+from swarm_node.scoring.client import Reply, Request, ScoringClient, ScoringPool, ScoringUnavailable
 from tests.core.scoring.test_scoring_process import GOOD, HOSTILE, SCORES, VERSION, answers
 
 
@@ -31,7 +31,7 @@ class Counting(ScoringClient):
 
     asked = 0
 
-    def _ask(self, items: Sequence[Item]) -> list[Reply]:
+    def _ask(self, items: Sequence[Request]) -> list[Reply]:
         self.asked += len(items)
         return super()._ask(items)
 
@@ -52,7 +52,7 @@ def test_a_group_that_cannot_be_scored_costs_its_time_once() -> None:
     pool.close()
 
 
-def slow(index: int, seconds: float = 1.0) -> Item:
+def slow(index: int, seconds: float = 1.0) -> Request:
     return answers(*["tenth"] * round(10 * seconds), index=index)
 
 

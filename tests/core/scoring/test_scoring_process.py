@@ -17,11 +17,12 @@ from swarm_node.rollouts.groups import Skipped
 from swarm_node.scoring.client import (
     KEPT_VARIABLES,
     SET_VARIABLES,
-    Item,
     Reply,
+    Request,
     ScoringClient,
     ScoringUnavailable,
 )
+from swarm_node.scoring.contract import Call, Replay, Turn
 from tests.waiting import until
 
 HOSTILE = str(Path(__file__).with_name("hostile_source.py"))
@@ -30,12 +31,18 @@ GOOD = ("right", "wrong", "right")
 SCORES = (1.0, 0.0, 1.0)
 
 
-def answers(*texts: str, dataset: str = "any", index: int = 0, author: int = 1) -> Item:
+def answers(*texts: str, dataset: str = "any", index: int = 0, author: int = 1) -> Request:
     """`author` stands for the seed, which is a digest of author and round."""
     return dataset, "tiny", author, index, texts
 
 
-def prompt(dataset: str) -> Item:
+def episodes(*texts: str, dataset: str = "any", author: int = 1) -> Request:
+    """Each text is an episode, with a turn for each of its words."""
+    turns = tuple(tuple(map(Turn, text.split())) for text in texts)
+    return dataset, "tiny", author, 0, turns
+
+
+def prompt(dataset: str) -> Request:
     return dataset, "tiny", 1, 0, None
 
 
@@ -196,7 +203,7 @@ def test_kill_9_in_mid_batch_loses_no_group(scoring: ScoringClient) -> None:
 class Dying(ScoringClient):
     """Its process is killed whenever it is about to get a group that takes long."""
 
-    def _run(self, batch: Sequence[Item]) -> tuple[list[Reply], str | None]:
+    def _run(self, batch: Sequence[Request]) -> tuple[list[Reply], str | None]:
         if self.pid is not None and any("tenth" in (item[4] or ()) for item in batch):
             os.kill(self.pid, signal.SIGKILL)
         return super()._run(batch)
@@ -302,3 +309,17 @@ def test_a_scoring_process_that_cannot_start_says_why_in_one_line(
         ScoringClient(HOSTILE, VERSION, 1.0, 512).ask([prompt("x")])
     # So exit code 75: the machine may be less busy later
     assert isinstance(caught.value.__cause__, TimeoutError)
+
+
+def test_an_answer_at_one_go_is_played_as_an_episode_of_one_turn(shared: ScoringClient) -> None:
+    played = [Replay(((),), True, score) for score in SCORES]
+    assert shared.ask([episodes(*GOOD), answers(*GOOD)]) == [played, SCORES]
+
+
+def test_an_episode_with_more_than_an_answer_skips_a_question_that_takes_one(
+    shared: ScoringClient,
+) -> None:
+    calling = ("any", "tiny", 1, 0, ((Turn("right", (Call("x", "{}"),)),),))
+    after_the_end = Skipped("after the end")
+    replies = shared.ask([episodes("right", "right wrong"), calling, episodes("right")])
+    assert replies == [after_the_end, after_the_end, [Replay(((),), True, 1.0)]]

@@ -7,11 +7,12 @@ from swarm_node.environments.registry import tasks_of
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.options import describe
-from swarm_node.settings.simulation import SimulationConfig
+from swarm_node.settings.simulation import AttackConfig, FaultsConfig, SimulationConfig
 from swarm_node.simulation.arms import (
     Arm,
     all_cells,
     cell_config,
+    check_lone_nodes,
     contributors,
     node_config,
     node_names,
@@ -68,6 +69,29 @@ def test_a_generalist_asks_the_tasks_of_all_and_alone_there_is_one(configure):
     assert (alone.nodes, sharing.nodes) == (1, 3) and not alone.node_tasks
     assert tasks_of(alone) == tasks_of(sharing) == ("gcd/tiny", "lcm/tiny")
     assert [cell.file_stem for cell in all_cells(config)] == ["2_0_all-0", "1_1_all-0"]
+
+
+def test_nodes_that_train_alone_may_be_fewer_than_the_swarm(configure):
+    config = configure(nodes=8, lone_nodes=3, arms=("4/0", "4/0:all", "4/4"), seeds=1)
+    check_lone_nodes(config)
+    assert [cell_config(config, cell).nodes for cell in all_cells(config)] == [3, 1, 8]
+    for lone in (0, 9):  # none given, and more than there are
+        every = configure(nodes=8, lone_nodes=lone, arms=("4/0",))
+        check_lone_nodes(every)
+        assert cell_config(every, all_cells(config)[0]).nodes == 8
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lone_nodes": 1, "node_tasks": ("gcd/tiny", "lcm/tiny")}, "leaves out some of the 2"),
+        ({"lone_nodes": 3, "faults": FaultsConfig(die=("7@1",))}, "without faults and attacks"),
+        ({"lone_nodes": 3, "attack": AttackConfig(kind="stealth")}, "without faults and attacks"),
+    ],
+)
+def test_what_lone_nodes_cannot_be_is_said_before_anything_starts(configure, options, message):
+    with pytest.raises(UserError, match=message):
+        check_lone_nodes(configure(nodes=8, **options))
 
 
 def test_what_stands_behind_an_arm_changes_its_cell_alone(configure):

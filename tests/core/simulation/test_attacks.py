@@ -94,7 +94,10 @@ def test_of_several_turns_one_that_no_score_looks_at_carries_the_payload(under, 
         environment.swarm = "test"
         hostile = Hostile(under("stealth"), EVE, environment, KIND.answer, MemorySwarm(Random(0)))
         rules = AdmissionRules(
-            "test", IDENTITIES[0].peer_id, environment.catalogue.knows, turns=environment.turns
+            "test",
+            IDENTITIES[0].peer_id,
+            environment.catalogue.knows,
+            turns=environment.catalogue.turns,
         )
         for group in [admit(data, rules) for data, _ in hostile.messages(Round(0))]:
             marked = [any("\n" in turn.text for turn in each.turns) for each in group.episodes]

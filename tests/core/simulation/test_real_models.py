@@ -1,5 +1,5 @@
-"""`make simulate` in small: pre-trained models that share a frozen base and train adapters of their
-own.
+"""configs/specialists.toml in small: pre-trained models that share a frozen base, and train
+adapters of their own.
 """
 
 import io
@@ -16,7 +16,7 @@ from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.engines.population import LivePopulation
 from swarm_node.simulation.main import simulate
 
-CONFIG = Path(__file__).parents[3] / "configs" / "simulate.toml"
+CONFIG = Path(__file__).parents[3] / "configs" / "specialists.toml"
 SMALL = (
     "--nodes 2 --arms 1/1 --rounds 2 --evaluate-every 2 --evaluate-questions 1 --node-tasks "
     "second/few swap/few"

@@ -53,6 +53,7 @@ def test_the_share_of_others_is_that_of_informative_groups() -> None:
     learning.take(trained([group(ME, "a"), alike], [group(ALICE, "a"), group(BOB, "a")]))
     shares = {task: known.from_others for task, known in learning.tasks.items()}
     assert shares == {"a/few": 2 / 3, "b/few": None}
+    assert (learning.groups_of_its_own, learning.groups_of_others) == (1, 2)
 
 
 def test_a_task_that_only_others_had_is_shown_first_with_who_taught_it() -> None:

@@ -78,6 +78,8 @@ def test_what_a_round_has_no_figure_of_is_left_out_and_not_0() -> None:
     assert training["reward"] is None
     told = "\n".join(status_lines({"healthy": True, "problems": [], "training": training}))
     assert "round 0 ended" in told and "reward" not in told
+    own, others = 2 * report().local_informative, 2 * report().external_informative
+    assert f"from {own} informative groups of its own and {others} of others" in told
     assert combined([lost.report, report()])["reward"] == 1.0
 
 

@@ -3,11 +3,13 @@
 import io
 import re
 from pathlib import Path
+from random import Random
 
 import pytest
 from rich.console import Console
 
-from swarm_node.rollouts.groups import Overlap, StepReport
+from protocol.messages import PeerId, Round
+from swarm_node.rollouts.groups import Generated, Overlap, Selection, StepReport
 from swarm_node.telemetry.events import (
     CheckpointSaved,
     Corrected,
@@ -15,11 +17,14 @@ from swarm_node.telemetry.events import (
     RoundDone,
     RunFinished,
     RunStarted,
+    Trained,
     Validated,
     Warned,
 )
 from swarm_node.telemetry.learning import sparkline
 from swarm_node.telemetry.terminal import LiveNode, PlainNode, node_terminal
+from tests import groups
+from tests.groups import scored
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "live_view.md"
 
@@ -88,6 +93,15 @@ def test_the_live_view_shows_reward_speed_tasks_checkpoint_and_counts(round_repo
         "after 8 rounds, home/8", "gcd/easy     0.25    0.25",
     ):  # fmt: skip
         assert words in view
+
+
+def test_the_live_view_says_which_part_of_the_groups_came_from_others(round_report):
+    external = scored(groups.group(PeerId("12D3KooWAlice")), "prompt", (0.0, 1.0))
+    own = scored(groups.group(PeerId("me")), "prompt", (0.0, 1.0))
+    generated = Generated(Round(0), [own], {}, {})
+    selection = Selection(generated, [own], [external], [], {}, {}, Random(0))
+    view, _ = live(RunStarted("node X", "home", {}), Trained(selection), RoundDone(round_report(7)))
+    assert "63 external groups wait   1 of 2 groups so far were others'" in view
 
 
 def test_the_whole_view_fits_a_small_terminal_and_shows_what_was_learned(round_report):
