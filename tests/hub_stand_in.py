@@ -23,6 +23,7 @@ class Hub(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.files: dict[str, dict[str, bytes]] = {}  # repository -> path -> content
+        self.commits: dict[str, str] = {}  # of repositories, where it is another than COMMIT
         self.private: dict[str, bool] = {}
         self.rows: dict[str, dict[str, bytes]] = {}  # data set -> path -> content
         self.locked = False  # whether data sets are for those alone who show the token
@@ -94,13 +95,21 @@ class Handler(Quiet):
                 self.say({"error": "Entry not found"}, 404, **NOT_FOUND)
             else:
                 tag = hashlib.sha256(content).hexdigest()
-                self.raw(content, 200, **{"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT})
+                commit = self.server.commits.get(match[1], COMMIT)
+                self.raw(content, 200, **{"ETag": f'"{tag}"', "X-Repo-Commit": commit})
+        elif match := re.match(r"/api/models/([^/]+/[^/]+)/tree/[^/?]+(\?|$)", self.path):
+            entries = [
+                {"type": "file", "path": path, "size": len(content), "oid": "1" * 40}
+                for path, content in files.get(match[1], {}).items()
+            ]
+            self.say(entries)
         elif "/tree/" in self.path:  # asks for folders, and there are none
             self.say({"error": "Entry not found"}, 404, **NOT_FOUND)
         elif match := re.match(r"/api/models/([^/?]+/[^/?]+)", self.path):
             sizes = {name: len(content) for name, content in files.get(match[1], {}).items()}
             names = [{"rfilename": name, "size": size} for name, size in sizes.items()]
-            self.say({"id": match[1], "sha": COMMIT, "siblings": names})
+            commit = self.server.commits.get(match[1], COMMIT)
+            self.say({"id": match[1], "sha": commit, "siblings": names})
         else:
             self.say({"error": self.path}, 404)
 

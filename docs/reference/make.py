@@ -84,10 +84,11 @@ what `run` takes, and uses `home` alone. A list takes several values behind one 
 `--network.mdns`, and `--network.no-mdns` for false. A path that begins with `~` is below your home
 folder.
 
-A `run` that is given no model and no tasks trains smollm2-135m, and sets more options to suit it.
-Where that differs from the default of the option, the page has both: the first value holds for
-the starters, and the one after "plain `run`" for such a run. `swarm-node check` prints what your
-own options come to.
+A `run` that is given no model and no tasks trains smollm2-135m, or a larger model on a [graphics
+card](../results/first_model.md), and sets more options to suit it. This page has the values for
+smollm2-135m. Where that differs from the default of the option, the page has both: the first value
+holds for the starters, and the one after "plain `run`" for such a run. `swarm-node check` prints
+what your own options come to.
 
 In the last column `run` stands for `run`, `check` and `doctor`, and `status` for `status` and
 `peers`.

@@ -14,6 +14,12 @@ SHAPES: dict[str, tuple[Any, tuple[int, ...], dict[str, int]]] = {
     "Qwen/Qwen2.5-1.5B-Instruct": (Qwen2Config, (151_936, 1536, 8960, 28, 12, 2, 32_768), {}),
     "Qwen/Qwen2.5-3B-Instruct": (Qwen2Config, (151_936, 2048, 11_008, 36, 16, 2, 32_768), {}),
     "Qwen/Qwen3-0.6B": (Qwen3Config, (151_936, 1024, 3072, 28, 16, 8, 40_960), {"head_dim": 128}),
+    "Qwen/Qwen3-1.7B": (Qwen3Config, (151_936, 2048, 6144, 28, 16, 8, 40_960), {"head_dim": 128}),
+    "Qwen/Qwen3-4B-Instruct-2507": (
+        Qwen3Config,
+        (151_936, 2560, 9728, 36, 32, 8, 262_144),
+        {"head_dim": 128},
+    ),
     "meta-llama/Llama-3.2-1B-Instruct": (
         LlamaConfig,
         (128_256, 2048, 8192, 16, 32, 8, 8192),

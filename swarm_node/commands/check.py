@@ -7,15 +7,18 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from swarm_node.common import plugins
+from swarm_node.common.card_memory import GIB, MIB, Room
 from swarm_node.common.command import Command
 from swarm_node.home.asks import going_on
-from swarm_node.node.defaults import resolved
+from swarm_node.node.defaults import resolved, room_on_card
+from swarm_node.policy.by_card import is_awaited, looking
 from swarm_node.policy.named import say
 from swarm_node.scoring import sandbox
 from swarm_node.settings import CheckConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line, sources_of
 from swarm_node.settings.options import describe, flatten
 from swarm_node.settings.plugged import empty_sections
+from swarm_node.settings.programs import SIZE
 from swarm_node.settings.sources import origins
 from swarm_node.swarm.joining import follow_card
 
@@ -44,7 +47,9 @@ def command(argv: list[str]) -> None:
     lines += plugins.gone()
     known = going_on(given, given.home.expanduser(), lines.append)
     changed = follow_card(known, lines.append)
-    config = resolved(changed, say)
+    size = _bytes(changed.memory)
+    card = Room(f"a card of {changed.memory}", size, size, bfloat16=True) if size else None
+    config = resolved(changed, say, looking(say), card)
     file, sources = sources_of(CheckConfig, argv, "swarm-node check")
     usual = NodeConfig.model_validate(empty_sections(NodeConfig))
     dumped = (
@@ -88,6 +93,15 @@ def examine(config: NodeConfig, card: str = "") -> list[str]:
         notes = [f"{'warning: ' * warning}{text}" for warning, text in environment.notes]
     if card:
         return [*notes, *_planned(plan_for(config, card, turns), config)]
+    awaited = is_awaited(config.model.name, config.model.revision)
+    if room := room_on_card(config) if awaited else None:
+        of_card = config if room.bfloat16 else with_dtype(config, "float32")
+        return [
+            f"model: {config.model.name} is not here yet: swarm-node run gets it",
+            f"tasks: {', '.join(tasks_of(config))}",
+            *notes,
+            *_planned(plan_for(of_card, f"{room.free / MIB:.0f}MB", turns), config),
+        ]
     policy = configured_policy(config)
     plan = plan_here(config, policy, config.limits, turns)
     generator = BatchGenerator(policy, config.generation)
@@ -114,6 +128,17 @@ def examine(config: NodeConfig, card: str = "") -> list[str]:
         sandbox.describe(sandbox.layers()),
         *(_planned(plan, config) if plan else ["memory: not known for this device or model"]),
     ]
+
+
+def with_dtype(config: NodeConfig, dtype: str) -> NodeConfig:
+    """The configuration with another type of the weights."""
+    return config.model_copy(update={"model": config.model.model_copy(update={"dtype": dtype})})
+
+
+def _bytes(size: str) -> float:
+    """Bytes of a size that an option has, such as 8GB; 0 for none."""
+    known = SIZE.match(size)
+    return float(known[1]) * (GIB if known[2].upper() == "G" else MIB) if known else 0.0
 
 
 def _planned(plan: "Plan", config: NodeConfig) -> list[str]:

@@ -246,14 +246,16 @@ def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding
     from swarm_node.environments.registry import build_environment
     from swarm_node.environments.scored import rewards_of_texts
     from swarm_node.node.defaults import resolved
+    from swarm_node.policy.by_card import looking
 
     try:
         lines: list[str] = []
         config = going_on(config, config.home.expanduser(), lines.append)
         for line in lines:
             yield Finding("home", Level.OK, line)
-        config = resolved(config, lambda text: None)
-        for line in examine(config):
+        chosen: list[str] = []
+        config = resolved(config, lambda text: None, looking(chosen.append))
+        for line in [*chosen, *examine(config)]:
             subject, _, text = line.partition(": ")
             yield Finding(subject, Level.OK, text)
         environment = build_environment(config)

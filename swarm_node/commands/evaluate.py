@@ -22,6 +22,7 @@ from swarm_node.environments.registry import by_kind, right_answer, with_environ
 from swarm_node.environments.scored import ScoredEnvironment
 from swarm_node.home.asks import going_on
 from swarm_node.node.defaults import model_of, newest, suited
+from swarm_node.policy.by_card import choice_of, is_pinned
 from swarm_node.policy.named import check_model, say
 from swarm_node.settings import (
     EnvironmentConfig,
@@ -125,9 +126,9 @@ def _suited(config: EvaluationConfig) -> LearningConfig:
     """The options that suit this model, or the one that a checkpoint began from, as for a node with
     that model.
     """
-    settings = EnvironmentConfig(
-        use=config.use, tasks=config.tasks, answer=config.answer, shots=config.shots
-    )
+    settings = EnvironmentConfig(use=config.use, tasks=config.tasks, shots=config.shots)
+    if "answer" in config.model_fields_set:
+        settings = settings.model_copy(update={"answer": config.answer})
     model = (
         config.model if config.model.lora_rank else config.model.model_copy(update={"lora_rank": 0})
     )
@@ -136,8 +137,11 @@ def _suited(config: EvaluationConfig) -> LearningConfig:
         "model": model,
         "environment": settings,
     }
-    base = model_of(Path(config.model.name).expanduser()).get("name", config.model.name)
-    return suited(LearningConfig.model_validate(parts), base)
+    kept = model_of(Path(config.model.name).expanduser())
+    base = kept.get("name", config.model.name)
+    is_of_card = is_pinned(base, kept.get("revision"))
+    choice = choice_of(base) if is_of_card else None
+    return suited(LearningConfig.model_validate(parts), base, choice)
 
 
 def _environments(asking: LearningConfig, stack: ExitStack) -> list[ScoredEnvironment]:

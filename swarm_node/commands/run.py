@@ -28,6 +28,7 @@ from swarm_node.network.transport.libraries import check_installed
 from swarm_node.node.defaults import resolved
 from swarm_node.node.lessons import lessons
 from swarm_node.page.observer import page
+from swarm_node.policy.by_card import getting
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.swarm.inviting import inviting
@@ -96,6 +97,17 @@ def run(config: NodeConfig, console: Console, asked: Mapping[str, Any]) -> None:
         work(config, identity.peer_id, environment, network, telemetry, progress, console)
 
 
+def is_attended() -> bool:
+    """Whether somebody at a terminal reads what is asked, and can answer."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def agrees(question: str) -> bool:
+    """Whether the user answers the question with yes."""
+    print(f"{question} [y/N] ", end="", flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def command(argv: list[str]) -> None:
     """Runs until it is told to stop. It reports mistakes in addresses and missing extras before
     anything loads.
@@ -122,7 +134,9 @@ def begin(config: NodeConfig) -> None:
     check_addresses(config.network)  # before anything that takes seconds to load
     if config.network.enabled:
         check_installed(config.network.backend)
-    config = resolved(config, partial(say, console))
+    tell = partial(say, console)
+    get = getting(tell, config.limits.download * 1e6, agrees if is_attended() else None)
+    config = resolved(config, tell, get)
     say(console, f"loading {config.model.name} ...")
     run(config, console, asked)
 

@@ -11,14 +11,12 @@ has kernels for some generations of cards only. torch says nothing when the driv
 """
 
 import os
-import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from swarm_node.common.children import OF_THE_USER, clean_environment
+from swarm_node.common.asked import installed, said
 from swarm_node.common.errors import printable
 
 FIELDS = ("name,driver_version,compute_cap", "name,driver_version")  # older drivers: the second
@@ -62,12 +60,12 @@ def why_not(present: Sequence[Card], build: Build) -> str:
     """
     if not present or build.hip:
         return ""
-    card, driver = present[0], _major(present[0].driver)
+    card, driver = present[0], major(present[0].driver)
     named = f"{card.name} with driver {card.driver}" if card.driver else card.name
     found = f"{named} is here, but torch {build.version}"
     if not build.cuda:
         return f"{found} is a build without CUDA: {install(card)}"
-    least = LEAST_DRIVER.get(_major(build.cuda), 0)
+    least = LEAST_DRIVER.get(major(build.cuda), 0)
     if driver and driver < least:
         other = f", or: {install(card)}" if driver >= LEAST_DRIVER[12] else ""
         return (
@@ -84,7 +82,7 @@ def why_not(present: Sequence[Card], build: Build) -> str:
 
 def install(card: Card) -> str:
     """The command that installs a torch which this card and its driver can run."""
-    driver, wheel = _major(card.driver), "cu130"
+    driver, wheel = major(card.driver), "cu130"
     if 0 < card.capability < OLDEST_13:
         wheel = "cu126"
     elif 0 < driver < LEAST_DRIVER[13]:
@@ -92,36 +90,27 @@ def install(card: Card) -> str:
     return f"pip install --force-reinstall torch --index-url {WHEELS}/{wheel}"
 
 
-def _major(version: str) -> int:
+def major(version: str) -> int:
+    """The first number of a version; 0 where there is none."""
     number = version.partition(".")[0]
-    return int(number) if number.isdigit() else 0
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 6 else 0
 
 
 def _asked() -> list[Card]:
     """The cards that NVIDIA's program lists; none where it is missing or fails."""
-    program = shutil.which("nvidia-smi") or (str(WSL_SMI) if WSL_SMI.exists() else None)
-    if program is None:
-        return []
-    for fields in FIELDS:
-        try:
-            done = subprocess.run(
-                [program, f"--query-gpu={fields}", "--format=csv,noheader"],
-                capture_output=True,
-                text=True,
-                timeout=SMI_SECONDS,
-                check=True,
-                env=clean_environment(OF_THE_USER),
-            )
-        except (OSError, subprocess.SubprocessError, ValueError):
-            continue
-        return [_listed(line) for line in done.stdout.splitlines() if "," in line]
+    program = installed("nvidia-smi", WSL_SMI)
+    for fields in FIELDS if program else ():
+        query = f"--query-gpu={fields}", "--format=csv,noheader"
+        if text := said(program, query, SMI_SECONDS):
+            return [_listed(line) for line in text.splitlines() if "," in line]
     return []
 
 
 def _listed(line: str) -> Card:
     """A card from a line of that program. Text of a program: shown as `printable` has it."""
     name, driver, capability = (*(word.strip() for word in line.split(",")), "")[:3]
-    number = float(capability) if capability.replace(".", "", 1).isdigit() else 0.0
+    is_number = capability.isascii() and capability.replace(".", "", 1).isdigit()
+    number = float(capability) if is_number else 0.0
     return Card(printable(name), printable(driver), number)
 
 

@@ -3,12 +3,11 @@ the viewers.
 """
 
 import asyncio
-import shutil
-import subprocess
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from swarm_node.common.asked import installed, said
 from swarm_node.page import checked
 from swarm_node.page.asking import Ask, Asking
 from swarm_node.page.history import History
@@ -67,14 +66,10 @@ def gpus() -> dict[str, float]:
     """Of all NVIDIA GPUs of this machine, `gpu`: mean share of time that they were busy,
     `gpu_memory`: bytes in use.
     """
-    if (program := shutil.which("nvidia-smi")) is None:
-        return {}
+    program = installed("nvidia-smi")
     try:
-        said = subprocess.run(
-            [program, *QUERY], capture_output=True, text=True, timeout=GPU_SECONDS, check=True
-        )
-        return gpu_figures(said.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError):
+        return gpu_figures(said(program, QUERY, GPU_SECONDS)) if program else {}
+    except ValueError:
         return {}
 
 

@@ -139,6 +139,11 @@ def plan_of(config: LearningConfig, found: Any, room: float, turns: int = 1) -> 
     return plans.plan(shape, how, config, room)
 
 
+def parameters_of(found: Any) -> int:
+    """Parameters of the model that a transformers configuration describes."""
+    return _counted(found.to_json_string())[0]
+
+
 @lru_cache(maxsize=8)
 def _counted(described: str) -> tuple[int, list[tuple[int, int]]]:
     """Parameters of the model that this JSON describes; inputs and outputs of each linear layer but

@@ -24,6 +24,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from functools import cache as once
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +34,7 @@ from swarm_node import starters
 from swarm_node.common.errors import TemporaryError, UserError, first_line, printable
 from swarm_node.common.files import cached, read_plain
 from swarm_node.common.nearest import meant
+from swarm_node.common.parsing import parse_json
 from swarm_node.common.terminal import one_line, progress_bars
 from swarm_node.settings import ModelConfig
 
@@ -41,8 +43,14 @@ FORBIDDEN = "HF_HUB_OFFLINE is set"
 OFFLINE = {"1", "on", "yes", "true"}
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")  # without these a folder is no model
+# In place of model.safetensors where a model has several files: which of them holds what
+INDEX, INDEX_BYTES = "model.safetensors.index.json", 1 << 24
 WANTED = [
     *FILES,
+    INDEX,
+    "model-*.safetensors",
+    "vocab.json",
+    "merges.txt",
     "generation_config.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -266,7 +274,21 @@ def is_of_earlier(name: str) -> bool:
 
 def is_whole(place: Path) -> bool:
     """Whether this folder has all files that a model needs."""
-    return all((place / name).is_file() for name in FILES)
+    single, others = FILES[1], (FILES[0], FILES[2])
+    weights = [single] if (place / single).is_file() else _shards(place)
+    return bool(weights) and all((place / name).is_file() for name in (*others, *weights))
+
+
+def _shards(place: Path) -> list[str]:
+    """The names of the files that hold the weights of a model in several files; none where the
+    index is missing, or names what is no such file.
+    """
+    try:
+        index = parse_json(read_plain(place / INDEX, INDEX_BYTES))  # in that cache it is a link
+        names = sorted({*map(str, index["weight_map"].values())})
+    except (OSError, ValueError, LookupError, AttributeError, TypeError):
+        return []
+    return names if all(fnmatch(name, "model-*.safetensors") for name in names) else []
 
 
 @contextmanager
@@ -295,7 +317,7 @@ def _get(name: str, place: Path, tell: Tell, earlier: bool) -> None:
             _write_out(name, known, made, tell)
         else:
             try:
-                made.symlink_to(_snapshot(known, tell))
+                made.symlink_to(snapshot(known, tell))
             except UserError as problem:
                 if not earlier or not is_at_hand(OF_PACKAGE):
                     raise UserError(
@@ -360,7 +382,7 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _snapshot(known: OfHub, tell: Tell) -> Path:
+def snapshot(known: OfHub, tell: Tell) -> Path:
     """The folder in the cache of the hub's library, which fetches it if the hub answers. UserError
     without one.
     """
@@ -404,7 +426,7 @@ def only_here(name: str, revision: str = "") -> bool:
             f"get it where there is a connection (hf download {name} --local-dir FOLDER) and give "
             "--model.name FOLDER, or a starter, such as rare"
         ) from (None if problem == FORBIDDEN else ConnectionError(problem))
-    return bool(problem) or (_cached(name) and not os.access(_cache_of_hub(), os.W_OK))
+    return bool(problem) or (_cached(name) and not os.access(cache_of_hub(), os.W_OK))
 
 
 def unreachable(name: str, revision: str = "", kind: str = "") -> str:
@@ -461,9 +483,16 @@ def _problem(url: str) -> str:
     return found[0]
 
 
-def _cache_of_hub() -> Path:
+def cache_of_hub() -> Path:
+    """Where the hub's library keeps what it has fetched."""
     home = Path(os.environ.get("HF_HOME", "~/.cache/huggingface")).expanduser()
     return Path(os.environ.get("HF_HUB_CACHE", home / "hub")).expanduser()
+
+
+def is_kept(known: OfHub) -> bool:
+    """Whether all files of this model lie in the cache of the hub's library, at this revision."""
+    kept = cache_of_hub() / f"models--{known.repository.replace('/', '--')}"
+    return is_whole(kept / "snapshots" / known.revision)
 
 
 def _cached(name: str) -> bool:
@@ -472,7 +501,7 @@ def _cached(name: str) -> bool:
 
 def _snapshots(name: str) -> list[Path]:
     """The folders of a hub model in the cache of the hub's library."""
-    kept = _cache_of_hub() / f"models--{name.replace('/', '--')}"
+    kept = cache_of_hub() / f"models--{name.replace('/', '--')}"
     return [file.parent for file in (kept / "snapshots").glob("*/config.json")]
 
 

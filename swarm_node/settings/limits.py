@@ -77,6 +77,12 @@ class LimitsConfig(Section):
     of this machine (as the node plans it). The processes for the network and for scoring need
     memory in addition. 0: all that is free.
     """
+    download: Count = 500
+    """Megabytes that a first run can download without asking, when it chooses a model for your
+    GPU. Above that it asks at the terminal. Where nobody is at a terminal, as in most
+    containers, it trains smollm2-135m instead, and says what to set here. A model that you name is
+    downloaded in any case.
+    """
     stop_seconds: Annotated[float, Field(gt=0.0)] = 9.0
     """Seconds that the node has to stop after SIGTERM or SIGHUP, saving included. If the current
     round does not finish in that time it is given up, and the node saves what it had learned before

@@ -90,7 +90,8 @@ class LearningConfig(WithQuestions):
 class NodeConfig(LearningConfig, WithObservers):
     """A node that trains a model and shares with the swarm. The defaults are those for a starter. A
     `run` that is given no model trains smollm2-135m, and sets other values to suit it:
-    docs/reference/options.md has both, and `swarm-node check` prints them.
+    docs/reference/options.md has both, and `swarm-node check` prints them. On a GPU it may train
+    a larger model: docs/results/first_model.md.
     """
 
     from_home: ClassVar[frozenset[str]] = frozenset({"swarm"})
