@@ -5,6 +5,8 @@
     python -m lab.studies.without_length --at-most 12 --cores 1
     python -m lab.studies.without_length --report --out docs/results/poisoning
     python -m lab.studies.without_length --quick   # tiny, to see that it runs
+    # what the layer drops of informative groups, kind by kind: seconds a seed, nothing is trained
+    python -m lab.studies.without_length --reach --seeds 6
 
 A swarm of eight trains 4/4 on the starter `dense`, half of its nodes are hostile, and the figures
 are those of the last ten rounds. Both defences have the same seeds, so they are compared seed by
@@ -21,6 +23,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from random import Random
 from statistics import fmean
 from typing import Any, get_args
 
@@ -29,7 +32,14 @@ from lab.studies import runner
 from lab.studies.habit import with_habit
 from lab.studies.runner import Run
 from lab.studies.statistics import Comparison, compare
+from protocol.messages import Round
+from swarm_node.node.round import Node, score_groups
+from swarm_node.rollouts.defence import LengthLayer
+from swarm_node.rollouts.groups import Group
+from swarm_node.rollouts.interfaces import Environment
 from swarm_node.settings.simulation import AttackConfig
+from swarm_node.simulation.attacks.hostile import Victim
+from swarm_node.simulation.engines.population import LivePopulation
 
 ARM = "4/4"
 WITH, WITHOUT = ("length", "ngrams", "rescue"), ("ngrams", "rescue")
@@ -37,6 +47,7 @@ KINDS = get_args(AttackConfig.model_fields["kind"].annotation)
 WORDY = ("context", "equation")  # need room for the payload
 STARTER, RATE, ROUNDS, NODES, SHARE = "dense", 6e-4, 30, 8, 0.5
 SEEDS = range(9000, 9006)
+REACH_ROUNDS = 3
 WORSE_SUCCESS, WORSE_ACCURACY = 0.05, -0.03
 
 
@@ -119,6 +130,57 @@ def refused(arms: Sequence[dict[str, Any]], name: str) -> float:
     return fmean((arm["attack"] or {}).get(name) or 0.0 for arm in arms)
 
 
+@dataclass
+class Met:
+    """Groups that reach the defence of a node, and what the layer does to them."""
+
+    admitted: int = 0  # groups that came
+    informative: int = 0  # of those, the ones that the defence looks at
+    dropped: int = 0  # completions of those that the layer drops
+
+    def add(self, environment: Environment, own: Sequence[Group], groups: Sequence[Group]) -> None:
+        """Counts these groups, which came in a round in which the node wrote `own`."""
+        results = score_groups(environment, groups)
+        scored = [result for result in results if isinstance(result, Group)]
+        informative = [group for group in scored if group.informative]
+        self.admitted += len(groups)
+        self.informative += len(informative)
+        kept = LengthLayer().keep(own, informative, Random(0))
+        for group, samples in zip(informative, kept, strict=True):
+            self.dropped += len(group.samples) - len(samples)
+
+
+def reach(kind: str, seeds: Sequence[int], options: argparse.Namespace) -> dict[str, Met]:
+    """What the layer drops of hostile and of honest groups before anybody has learned anything.
+    Where it drops nothing, runs with the layer and without it are the same.
+    """
+    met = {"hostile": Met(), "honest": Met()}
+    for seed in seeds:
+        config = run(kind, WITH, seed, options).config
+        population = LivePopulation(config)
+        try:
+            victim, neighbour = node_of(population.join(0)), node_of(population.join(1))
+            hostile = population.join(NODES - 1) if kind != "none" else None
+            for now in map(Round, range(REACH_ROUNDS)):
+                own = victim.generate(now).groups
+                neighbour.produce(now)
+                if hostile is not None:
+                    hostile.produce(now)
+                for group in victim.network.collect(now):
+                    honest = group.author == neighbour.peer_id
+                    met["honest" if honest else "hostile"].add(victim.environment, own, [group])
+        finally:
+            population.close()
+    return met
+
+
+def node_of(participant: object) -> Node:
+    """The node of an honest participant."""
+    node = participant.node if isinstance(participant, Victim) else participant
+    assert isinstance(node, Node)
+    return node
+
+
 HEADER = (
     *("attack", "seeds", "success with", "without", "difference (95 %)"),
     *("accuracy with", "without", "difference (95 %)", "hostile refused", "not worse"),
@@ -143,11 +205,36 @@ def figures(compared: Comparison, digits: int) -> list[str]:
     return [f"{compared.base:.{digits}f}", f"{compared.mean:.{digits}f}", difference]
 
 
+REACH_HEADER = ("attack", "groups of", "came", "informative", "completions dropped by length")
+
+
+def show_reach(kinds: Sequence[str], seeds: Sequence[int], options: argparse.Namespace) -> None:
+    """Counts for every kind, prints them, and writes them into a file."""
+    found = {kind: reach(kind, seeds, options) for kind in kinds}
+    lines = [
+        [kind, whose, f"{met.admitted}", f"{met.informative}", f"{met.dropped}"]
+        for kind, both in found.items()
+        for whose, met in both.items()
+        if met.admitted
+    ]
+    plain = {
+        kind: {whose: asdict(met) for whose, met in both.items()} for kind, both in found.items()
+    }
+    results = {"seeds": len(seeds), "rounds": REACH_ROUNDS, "kinds": plain}
+    file = command.out(options) / "reach_of_length.json"
+    file.write_text(json.dumps(results, indent=1) + "\n")
+    command.show(REACH_HEADER, lines)
+    command.finish(options, results)
+
+
 def main() -> None:
     parser = command.parser("lab.studies.without_length", __doc__)
     runner.add_options(parser)
     parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=KINDS)
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help="so many of the six")
+    parser.add_argument(
+        "--reach", action="store_true", help="what the layer drops before anybody has learned"
+    )
     options = parser.parse_args()
     seeds = SEEDS[: options.seeds]
     # All kinds of one seed before the next seed: a table of few seeds is a whole table
@@ -157,6 +244,9 @@ def main() -> None:
         for kind in options.kinds
         for layers in (WITH, WITHOUT)
     ]
+    if options.reach:
+        show_reach(options.kinds, seeds, options)
+        return
     if not runner.do(wanted, options):
         return
     results: list[Result] = []

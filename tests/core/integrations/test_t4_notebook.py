@@ -74,7 +74,7 @@ def kernel(tmp_path: Path) -> Path:
     (tools,) = ENVIRONMENT.glob("lib/python*/site-packages")
     # Files with paths are read in no folder that a file with paths names: so the editable
     # installation of this project stays unknown
-    paths = f"{tools}\n{sysconfig.get_path('purelib')}\n"
+    paths = f"{sysconfig.get_path('purelib')}\n{tools}\n"
     (Path(purelib) / "beside.pth").write_text(paths)
     return python
 
