@@ -36,6 +36,7 @@ RUN echo 'torch>=2.10,<2.14' >/locks/torch; touch /locks/all \
 # of hivemind's Python code, which is never imported (only its daemon is run), and files for compiling or testing.
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
+COPY LICENSES LICENSES
 # A card gets the extra memory, too: AdamW in 8 bits and bases in 4 bits, which the configurations for cards of 8 GB have.
 RUN mkdir swarm_node protocol && touch swarm_node/__init__.py protocol/__init__.py \
     && extras=gym,libp2p \

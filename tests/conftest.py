@@ -37,6 +37,7 @@ atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], True)
 pytest_plugins = ["tests.going_on", "tests.skips", "tests.spent"]
 LONGEST = (  # files of half a minute and more, the longest first
     "swarm/test_fixture.py", "core/hub/test_hub.py", "network/test_process.py",
+    "swarm/test_quick_start.py",
     "network/test_nodes.py", "network/test_shares.py", "swarm/test_pages_followed.py",
     "house/test_wheel.py",
     "core/browser/test_pages.py", "core/policy/test_fp8_triton.py",

@@ -1,7 +1,8 @@
 """Makes the pictures of docs/how-to/live_view.md: real nodes on terminals of tmux, as they stand
 after some rounds.
 
-.venv/bin/python docs/how-to/make_live_views.py     # four minutes on two cores; needs tmux
+.venv/bin/python docs/how-to/make_live_views.py            # four minutes on two cores; needs tmux
+.venv/bin/python docs/how-to/make_live_views.py alone      # the pictures of this scene alone
 """
 
 import shlex
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from io import StringIO
 from pathlib import Path
 
@@ -85,18 +87,21 @@ class Screens:
         return next(word for word in said.split() if word.startswith("/ip4/"))
 
 
-def make(screens: Screens, homes: Path) -> None:
-    """One picture after the other: the machine is not shared by more than two nodes."""
+def first_minute(screens: Screens, homes: Path) -> None:
     screens.start("first", SMALL, f"--home {homes}/first --swarm pictures")
     screens.picture("first", "first_minute", "mean of 3 rounds")
-    screens.stop("first")
+
+
+def alone(screens: Screens, homes: Path) -> None:
     screens.start(
         "offline", SMALL, f"{STARTER} {TASKS} --home {homes}/offline --network.no-enabled"
     )
     screens.picture("offline", "offline", "after 20 rounds")
     subprocess.run([PROGRAM, "pause", "--home", homes / "offline"], check=True)
     screens.picture("offline", "resting", "resting     paused")
-    screens.stop("offline")
+
+
+def two_nodes(screens: Screens, homes: Path) -> None:
     screens.start("one", SMALL, f"{STARTER} {TASKS} --home {homes}/one", "NO_COLOR=1")
     second = f"{STARTER} {TASKS} --home {homes}/two --seed 1 --peers {screens.address('one')}"
     screens.start("two", WIDE, second)
@@ -106,8 +111,9 @@ def make(screens: Screens, homes: Path) -> None:
     screens.shown("two", "stopped after")
     screens.start("again", SMALL, second)
     screens.picture("again", "day_two", "held out", "checkpoint")
-    screens.stop("one")
-    screens.stop("again")
+
+
+def two_data_sets(screens: Screens, homes: Path) -> None:
     for number in (2, 3):
         rows = "".join(f"{n} * {number} =,{n * number}\n" for n in range(1, 99))
         (homes / f"{number}.csv").write_text(f"prompt,answer\n{rows}")
@@ -120,18 +126,38 @@ def make(screens: Screens, homes: Path) -> None:
     screens.picture("mine", "other_data_set", "other questions")
 
 
-def main() -> None:
+# One after the other: the machine is not shared by more than two nodes
+SCENES = {
+    "first_minute": first_minute,
+    "alone": alone,
+    "two_nodes": two_nodes,
+    "two_data_sets": two_data_sets,
+}
+
+
+def play(scene: str) -> None:
+    """Takes the pictures of a scene, and ends its nodes."""
     screens = Screens()
     homes = Path(tempfile.gettempdir(), "views")  # in the pictures
     homes.mkdir()
     try:
-        make(screens, homes)
+        SCENES[scene](screens, homes)
     finally:
         for name in screens.tmux("list-sessions", "-F", "#S").split():
             screens.stop(name)
         time.sleep(5)  # a node saves before it leaves
         screens.tmux("kill-server")
         shutil.rmtree(homes)
+
+
+def main() -> None:
+    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("scenes", nargs="*", metavar="SCENE", help=f"of {', '.join(SCENES)}")
+    scenes = parser.parse_args().scenes or [*SCENES]
+    if unknown := [scene for scene in scenes if scene not in SCENES]:
+        parser.error(f"no scene is called {unknown[0]}; there are {', '.join(SCENES)}")
+    for scene in scenes:
+        play(scene)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@
     python -m lab.fuzzing.folders --some 20             # every twentieth case
     python -m lab.fuzzing.folders --part fields         # a quarter of an hour
     python -m lab.fuzzing.folders --part commands       # every command on every file of a home
+    python -m lab.fuzzing.folders --part commands --out runs/folders    # goes on where it ended
+    python -m lab.fuzzing.folders --part commands --whole   # each file with every payload
     python -m lab.fuzzing.folders --part commands --command check
     python -m lab.fuzzing.folders --holes               # mistakes that it has to find
     python -m lab.fuzzing.folders --planted command     # a new command with a hole: it is found
@@ -41,6 +43,7 @@ from starlette.types import ASGIApp
 
 from lab.benchmarks import command
 from lab.fuzzing import homes
+from lab.fuzzing.rows import Rows, Tally
 from lab.fuzzing.stranger import (
     MARK,
     TOKEN,
@@ -273,6 +276,15 @@ def main() -> None:
     parser.add_argument("--part", choices=("fields", "commands"), help="only one of the two")
     parser.add_argument("--command", default="", help="of the second part, only this command")
     parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FOLDER",
+        help="of the second part, what is done without a fault is kept here, and not done again",
+    )
+    parser.add_argument(
+        "--whole", action="store_true", help="of the second part, every payload in every file"
+    )
+    parser.add_argument(
         "--planted",
         choices=PLANTED,
         help="only a hole: a command that is put into the table, or a home that sets every option",
@@ -288,10 +300,14 @@ def main() -> None:
         sys.exit(not all(found.values()))
     figures, faults = dict[str, int](), list[str]()
     if options.part != "fields" or options.planted:
-        plant, *which = PLANTED.get(options.planted, (lambda: None, options.command, ""))
+        nothing = (lambda: None, options.command, "")
+        plant, name, part = PLANTED.get(options.planted, nothing)
         plant()
-        tally = of_commands(options.some, *which)
+        whole = options.whole or bool(options.planted)
+        choice = homes.Choice(options.some, name, part, whole)
+        tally = of_commands(choice, options.out)
         figures, faults = tally.figures, tally.faults
+        print(f"at {', '.join(tally.commits)}")
     if options.part != "commands" and not options.planted:
         done = corpus(options.some)
         executions = figures.get("executions", 0) + len(done.ran)
@@ -303,11 +319,12 @@ def main() -> None:
     sys.exit(bool(faults))
 
 
-def of_commands(some: int, only: str, part: str) -> homes.Tally:
+def of_commands(choice: homes.Choice, out: Path | None) -> Tally:
     """Every command that reads a home, on every file that it looks at: see `homes.py`."""
+    rows = Rows(out / "commands.jsonl" if out else None)
     with tempfile.TemporaryDirectory(prefix="folders-") as name:
         place = out_of(Path(name))
-        return homes.corpus(Path(name), payloads(place), some, only, part)
+        return homes.corpus(Path(name), payloads(place), rows, choice)
 
 
 def out_of(folder: Path) -> Path:

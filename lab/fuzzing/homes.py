@@ -10,8 +10,14 @@ link, a pipe, or honest content with a payload in all of its texts. A case is a 
 has the libraries loaded. An audit hook sees what runs there; what the command's own child processes
 run leaves a file. A traceback, an exception that leaves the command, and a command that does not
 end count, too.
+
+A command and a file make a row of results (rows.py). Of the 60 payloads a row takes every sixth,
+beginning at another one for each row, so that every command meets every payload; `whole` takes all.
+A file of options gets all of them in any case. A command that goes on for ever is stopped as soon
+as it has said that it is ready: by then it has read its home.
 """
 
+import gc
 import json
 import os
 import re
@@ -21,15 +27,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
+from lab.fuzzing.rows import Row, Rows, Tally
 from lab.fuzzing.stranger import MARK
 from lab.fuzzing.watching import Ran, Watch
 from protocol.identity import Identity
@@ -43,7 +49,13 @@ from swarm_node.settings.of_home import HOME_FILE
 from swarm_node.settings.options import Option, options
 
 SECONDS = 30.0  # after which a command that goes on is told to stop
-GOES_ON = {"bootstrap": 5.0, "page": 5.0, "join": 15.0, "contribute": 10.0}  # enough for these
+# What a command that goes on says when it has read its home; then it is told to stop
+READY: Mapping[str, str] = {
+    "bootstrap": "network: ",
+    "page": "page: http",
+    "join": "round ",
+    "contribute": "cannot be asked",
+}
 GRACE = 20.0  # that it has then
 MOST_BYTES = 1 << 30  # that a case may write into one file
 HOLE = 30 << 30  # bytes of a sparse file
@@ -80,39 +92,6 @@ MORE: Mapping[str, Callable[[Path], Sequence[str]]] = {
 
 
 Writer = Callable[[Path], Any]  # writes something there
-
-
-@dataclass(slots=True)
-class Tally:
-    """What a run found."""
-
-    commands: int = 0
-    files: set[str] = field(default_factory=set)
-    inputs: int = 0
-    ran: list[str] = field(default_factory=list)
-    tracebacks: list[str] = field(default_factory=list)
-    raised: list[str] = field(default_factory=list)
-    hung: list[str] = field(default_factory=list)
-    codes: Counter[int] = field(default_factory=Counter)
-
-    @property
-    def figures(self) -> dict[str, int]:
-        """The counts, for a report."""
-        return {
-            "commands": self.commands,
-            "files": len(self.files),
-            "inputs": self.inputs,
-            "executions": len(self.ran),
-            "tracebacks": len(self.tracebacks),
-            "raised": len(self.raised),
-            "hung": len(self.hung),
-        }
-
-    @property
-    def faults(self) -> list[str]:
-        """Everything that was found, a line each."""
-        kinds = ("ran", "tracebacks", "raised", "hung")
-        return [f"{kind}: {text}" for kind in kinds for text in getattr(self, kind)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +133,7 @@ def honest(home: Path) -> None:
     """Makes a home as a node leaves it: two rounds, with a network of its own."""
     line = [
         *("run", "--home", str(home), "--max-rounds", "2", "--round.questions", "2"),
-        *("--environment.tasks", "gcd/tiny", "--checkpoint.every", "1", "--validation.every", "1"),
+        *("--environment.tasks", "next/few", "--checkpoint.every", "1", "--validation.every", "1"),
         *("--validation.questions", "2", "--threads", "1"),
     ]
     command = [sys.executable, "-P", "-m", "swarm_node", *line]
@@ -188,7 +167,7 @@ def tried(reader: Reader, home: Path, place: Path, watch: Watch, note: bool = Fa
         os.close(reading)
         _child(reader, home, place, watch, note, writing)
     os.close(writing)
-    hung = _awaited(child, GOES_ON.get(reader.name, SECONDS))
+    hung = _awaited(child, place / "said", READY.get(reader.name))
     with open(reading, "rb") as pipe:
         told = pipe.read()
     result: dict[str, Any] = json.loads(told) if told else dict(LOST)
@@ -218,7 +197,7 @@ def _child(reader: Reader, home: Path, place: Path, watch: Watch, note: bool, wr
         os.dup2(said, number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.chdir(place / "here")
-    for name in os.environ.keys() - {"PATH", "HOME"}:
+    for name in os.environ.keys() - {"PATH", "HOME", "XDG_STATE_HOME"}:
         del os.environ[name]
     # A page executes itself again without all other variables: the child would be lost
     os.environ.update({} if reader.name == "page" else VARIABLES)
@@ -244,12 +223,15 @@ def _child(reader: Reader, home: Path, place: Path, watch: Watch, note: bool, wr
     os._exit(0)
 
 
-def _awaited(child: int, seconds: float) -> bool:
-    """Waits for the child and all that it started; whether it had to be killed."""
-    ends, told, hung = time.monotonic() + seconds, False, False
+def _awaited(child: int, said: Path, ready: str | None) -> bool:
+    """Waits for the child and all that it started; whether it had to be killed. It is told to stop
+    when it has said that it is `ready`, or after `SECONDS`.
+    """
+    ends, told, hung = time.monotonic() + SECONDS, False, False
     while os.waitpid(child, os.WNOHANG) == (0, 0):
         time.sleep(0.02)
-        if time.monotonic() < ends:
+        is_ready = not told and ready is not None and ready in said.read_text(errors="replace")
+        if time.monotonic() < ends and not is_ready:
             continue
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL if told else signal.SIGINT)
@@ -379,12 +361,21 @@ def set_in_place(path: Path, write: Writer) -> None:
 # The corpus
 
 
-def corpus(
-    folder: Path, texts: Sequence[str], some: int = 1, only: str = "", part: str = ""
-) -> Tally:
-    """Tries every command on every file that it looks at. `some`: only every `some`-th case;
-    `only`: only the command of this name; `part`: only cases with this text in their labels.
-    `texts`: payloads, which lead to `folder / "out"`.
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which cases are tried: every `some`-th, of the command of this name alone, with this text in
+    their labels alone; `whole`: each file with every payload.
+    """
+
+    some: int = 1
+    command: str = ""
+    part: str = ""
+    whole: bool = False
+
+
+def corpus(folder: Path, texts: Sequence[str], rows: Rows, choice: Choice) -> Tally:
+    """Tries every command on every file that it looks at, but for rows that are done. `texts`:
+    payloads, which lead to `folder / "out"`.
     """
     place, real, home = folder / "out", folder / "real", folder / "home"
     (place / "here").mkdir(exist_ok=True)
@@ -393,28 +384,39 @@ def corpus(
     os.environ["XDG_STATE_HOME"] = str(folder / "state")
     honest(real)
     watch = Watch(place)
-    _load()
+    _load(real)
     sys.addaudithook(watch.hook)
-    tally, number = Tally(), 0
-    for reader in readers():
-        if only not in ("", reader.name):
+    number = 0
+    # The first of the table take longest: they come last
+    for turn, reader in reversed([*enumerate(readers())]):
+        if choice.command not in ("", reader.name):
             continue
-        tally.commands += 1
         files = _files_of(reader, real, home, place, watch)
-        tally.files |= {*files}
-        for label, name, write in _changes(reader, files, real, place, texts):
-            number += part in label
-            if part not in label or number % some:
+        # "" stands for all files at once
+        for position, name in enumerate([*sorted(files), ""]):
+            if rows.has(reader.name, name):
                 continue
-            _copy(real, home, place)
-            for each in [name] if name else sorted(files):
-                with suppress(OSError):
-                    set_in_place(home / each, write)
-            before = len(tally.faults)
-            _count(tally, f"{reader.name}: {label}", tried(reader, home, place, watch))
-            print(*tally.faults[before:], sep="\n", end="", file=sys.stderr, flush=True)
-        print(f"{reader.name}: {len(files)} files, {tally.figures}", file=sys.stderr, flush=True)
-    return tally
+            began, row = time.monotonic(), Row(reader.name, name)
+            few = texts if choice.whole else _few(texts, turn + position)
+            for label, write in _changes(reader, name, files, real, place, texts, few):
+                number += choice.part in label
+                if choice.part not in label or number % choice.some:
+                    continue
+                _copy(real, home, place)
+                for changed in [name] if name else sorted(files):
+                    with suppress(OSError):
+                        set_in_place(home / changed, write)
+                _count(row, f"{reader.name}: {label}", tried(reader, home, place, watch))
+            row.seconds = round(time.monotonic() - began, 1)
+            rows.add(row)
+    return Tally([row for row in rows.all() if choice.command in ("", row.command)])
+
+
+def _few(texts: Sequence[str], turn: int) -> Sequence[str]:
+    return texts[turn % EVERY :: EVERY]
+
+
+EVERY = 6  # of the payloads in one row
 
 
 def _files_of(
@@ -440,27 +442,35 @@ KINDS = ("a link", "a pipe", "a folder")  # of damage, that can matter to who on
 
 
 def _changes(
-    reader: Reader, files: Mapping[str, bool], real: Path, place: Path, texts: Sequence[str]
-) -> Iterator[tuple[str, str, Writer]]:
-    """The label of each change, the file that it is made to ("" for all), and what makes it."""
-    damages = damage(place)
-    for name, matters in sorted(files.items()):
-        content = (real / name).read_bytes() if (real / name).is_file() else None
-        for kind, write in damages.items():
-            if matters or kind in KINDS:
-                yield f"{name}: {kind}", name, write
-        for number, payload in enumerate(texts if matters else ()):
-            whole = with_payload(reader.kind, name, content, payload)
-            yield f"{name}: {number}", name, _writer(whole)
-        if name.endswith(".toml"):
-            yield from _one_by_one(reader, name, place, texts)
-    for kind, write in damages.items():
-        yield f"all files: {kind}", "", write
+    reader: Reader,
+    name: str,
+    files: Mapping[str, bool],
+    real: Path,
+    place: Path,
+    texts: Sequence[str],
+    few: Sequence[str],
+) -> Iterator[tuple[str, Writer]]:
+    """The label of each change that is made to this file, or to all, and what makes it. A file of
+    options gets all payloads, another one a few.
+    """
+    matters = files.get(name, True)
+    for kind, write in damage(place).items():
+        if matters or kind in KINDS:
+            yield f"{name or 'all files'}: {kind}", write
+    if not name or not matters:
+        return
+    content = (real / name).read_bytes() if (real / name).is_file() else None
+    has_options = name.endswith(".toml")
+    for payload in texts if has_options else few:
+        whole = with_payload(reader.kind, name, content, payload)
+        yield f"{name}: {texts.index(payload)}", _writer(whole)
+    if has_options:
+        yield from _one_by_one(reader, name, place, texts)
 
 
 def _one_by_one(
     reader: Reader, name: str, place: Path, texts: Sequence[str]
-) -> Iterator[tuple[str, str, Writer]]:
+) -> Iterator[tuple[str, Writer]]:
     """Files that set a single option to a place of code: beside others that are refused as
     mistakes, nothing would be loaded.
     """
@@ -468,23 +478,22 @@ def _one_by_one(
     for key, option in options(reader.kind).items():
         for number, text in enumerate(places if of_home.granted(option) else ()):
             row = _row(option, text).encode()
-            yield f"{name}: {key} {number}", name, _writer(row)
+            yield f"{name}: {key} {number}", _writer(row)
 
 
 def _writer(content: bytes) -> Writer:
     return lambda path: path.write_bytes(content)
 
 
-def _count(tally: Tally, label: str, ended: Ended) -> None:
-    tally.inputs += 1
-    tally.codes[ended.code] += 1
-    tally.ran += [f"{label}: {what}" for what in ended.ran]
+def _count(row: Row, label: str, ended: Ended) -> None:
+    row.inputs += 1
+    row.ran += [f"{label}: {what}" for what in ended.ran]
     if ended.raised:
-        tally.raised.append(f"{label}: {ended.raised}")
+        row.raised.append(f"{label}: {ended.raised}")
     elif "Traceback" in ended.said:
-        tally.tracebacks.append(f"{label}: {ended.said.strip().splitlines()[-1][:200]}")
+        row.tracebacks.append(f"{label}: {ended.said.strip().splitlines()[-1][:200]}")
     if ended.hung:
-        tally.hung.append(label)
+        row.hung.append(label)
 
 
 def _copy(real: Path, home: Path, place: Path) -> None:
@@ -496,24 +505,34 @@ def _copy(real: Path, home: Path, place: Path) -> None:
     shutil.rmtree(place / "exported", ignore_errors=True)
 
 
-def _load() -> None:
-    """Imports what the commands import when they run, once for all children."""
+def _load(real: Path) -> None:
+    """Imports what the commands import when they run, and opens a model, once for all children: its
+    library compiles a thousand regular expressions for the first one.
+    """
     os.environ.update(VARIABLES)
     import torch
-    import transformers  # noqa: F401
+    from transformers import AutoModelForCausalLM, AutoTokenizer
 
     import swarm_node.node.build
     import swarm_node.policy.loading  # noqa: F401
 
     torch.set_num_threads(1)
+    model = real / "checkpoints" / "00000002"
+    AutoModelForCausalLM.from_pretrained(model)
+    AutoTokenizer.from_pretrained(model)
+    # A child need not look at all of this again, nor copy its pages
+    gc.collect()
+    gc.freeze()
 
 
 def _code() -> str:
     """An invitation to a swarm that nobody is in."""
+    from swarm_node.environments.basics import source
     from swarm_node.swarm.code import Asked, Invitation, encode
 
     address = f"/ip4/192.0.2.1/tcp/31330/p2p/{Identity.from_seed_bytes(bytes(32)).peer_id}"
-    return encode(Invitation((address,), "friends", (Asked("basics", "1", ("next/few",)),), 0))
+    asked = Asked("basics", source.version, ("next/few",))
+    return encode(Invitation((address,), "friends", (asked,), 0))
 
 
 # A command that the corpus has to find by itself

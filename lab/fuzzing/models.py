@@ -252,6 +252,40 @@ HANGING: dict[str, Mapping[str, Any]] = {
     "at one text": _split(r"(?:(?:x|x|x|x){10}y)|[\s\S]"),
     "growing decoder": {"decoder": {"type": "Sequence", "decoders": _doubled("w", 40)}},
 }
+
+
+def _chain(letter: str, length: int) -> str:
+    """Merges that join one letter after the other to the end of a word: in Python each of them
+    looks at the whole word.
+    """
+    return "".join(f"{letter} {letter * count}</w>\n" for count in range(1, length))
+
+
+def _other_files(kind: str, merges: str, config: Mapping[str, Any]) -> Mapping[str, str]:
+    """The files of a tokenizer of this class that is no tokenizer.json."""
+    vocabulary = json.loads((BASE / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+    told = {"tokenizer_class": kind, "unk_token": "<eos>", **config}
+    return {
+        "vocab.json": json.dumps(vocabulary),
+        "merges.txt": "\n".join(["#version: 0.2", *merges.splitlines(), ""]),
+        "tokenizer_config.json": json.dumps(told),
+    }
+
+
+ENDS = {"bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<pad>"}
+# Tokenizers that are no tokenizer.json: in Rust and in Python, honest and slow
+OTHER_FILES: dict[str, Mapping[str, str]] = {
+    "merges in Rust": _other_files("GPT2Tokenizer", "", ENDS),
+    "merges in Python": _other_files("CTRLTokenizer", "a b\nab c</w>", {}),
+    "bytes in Python": _other_files("ByT5Tokenizer", "", {"extra_ids": 0}),
+    "a chain of merges": _other_files("CTRLTokenizer", _chain("w", 4000), {}),
+    "a chain at one text": _other_files("CTRLTokenizer", _chain("x", 4000), {}),
+    "no vocabulary": {"vocab.json": "[]", "merges.txt": "", "tokenizer_config.json": "{}"},
+    "a class of nobody": _other_files(MARK, "a b", ENDS),
+    "a sentencepiece model that is none": {
+        "tokenizer.model": "\n" * 99, "tokenizer_config.json": '{"tokenizer_class": "T5Tokenizer"}',
+    },
+}  # fmt: skip
 RAW = {  # files that are no JSON of ours
     "nested": b"[" * 100_000,
     "nested objects": b'{"a":' * 100_000,
@@ -314,6 +348,15 @@ def folders() -> Iterator[Folder]:
         yield Folder("adapters", label, partial(_adapt, {**ADAPTER, **changed}))
     for label, changed in (PANICS | HANGING).items():
         yield Folder("tokenizers", label, partial(_merge, "tokenizer.json", changed))
+    for label, files in OTHER_FILES.items():
+        yield Folder("tokenizers", label, partial(_with_other_files, files))
+        both = partial(_with_other_files, files, beside=True)
+        yield Folder("tokenizers", f"{label} beside", both)
+    for label, content in RAW.items():
+        for name in ("vocab.json", "merges.txt"):
+            whole = {**OTHER_FILES["merges in Python"], name: content.decode("latin-1")}
+            broken = partial(_with_other_files, whole)
+            yield Folder("tokenizers", f"{name}: {label}", broken)
     for label, content in WEIGHTS.items():
         yield Folder("weights", label, partial(_put, "model.safetensors", content))
     yield from _shapes()
@@ -375,6 +418,14 @@ def _set(name: str, path: Where, value: Any, key: bool, folder: Path) -> None:
 def _merge(name: str, changed: Mapping[str, Any], folder: Path) -> None:
     content = json.loads((folder / name).read_text(encoding="utf-8"))
     (folder / name).write_text(json.dumps({**content, **copy.deepcopy(dict(changed))}))
+
+
+def _with_other_files(files: Mapping[str, str], folder: Path, beside: bool = False) -> None:
+    """Puts these files of a tokenizer in the place of tokenizer.json, or beside it."""
+    if not beside:
+        (folder / "tokenizer.json").unlink()
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="latin-1" if "\xff" in text else "utf-8")
 
 
 def _put(name: str, content: bytes, folder: Path) -> None:

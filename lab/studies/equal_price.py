@@ -49,7 +49,16 @@ KINDS = {"all_tasks": "all tasks", "local_tasks": "own tasks", "other_tasks": "o
 GPUS = {"GPU, G 1": 1.0, "GPU, G 2": 63 / 31, "GPU, G 4": 74.0 / 17.9, "GPU, G 6": 84 / 14}
 AXES = ("rounds", "generated_tokens", "trained_tokens", "cpu_seconds", *GPUS)
 
+# Axes of the figure, in its words
+FIGURE = {
+    "generated_tokens": "generated tokens",
+    "cpu_seconds": "CPU seconds",
+    "GPU, G 6": "GPU time, G = 6",
+}
+
 Report = Mapping[str, Any]
+# Axis -> arm -> "price", and "accuracy" of each seed, at each evaluation
+Curves = dict[str, dict[str, dict[str, list[Any]]]]
 
 
 @dataclass(frozen=True)
@@ -266,44 +275,50 @@ def strongest(found: Mapping[str, Sequence[Comparison]]) -> dict[str, Comparison
     return best
 
 
-def draw(setting: Setting, reports: Mapping[tuple[str, int], Report], path: Path) -> None:
-    """Draws accuracy on all tasks by price: a panel for each of three axes, a line for each arm
-    with its interval. Ends of lines beyond three times what the dearest arm that shares spends are
-    left out.
+def curves(setting: Setting, reports: Mapping[tuple[str, int], Report]) -> Curves:
+    """What the figure shows: for each of its axes and each arm, what a learner had spent at each
+    evaluation (mean over seeds), and its accuracy on all tasks by seed.
     """
-    figure = Figure(figsize=(13.0, 4.2), dpi=110)
-    axes_of = {
-        "generated_tokens": "generated tokens",
-        "cpu_seconds": "CPU seconds",
-        "GPU, G 6": "GPU time, G = 6",
-    }
-    for axes, (axis, words) in zip(
-        figure.subplots(1, 3, sharey=True), axes_of.items(), strict=True
-    ):
-        most = 0.0
-        for number, name in enumerate([*setting.lone, *setting.sharing]):
-            runs = [
-                report
-                for (other, seed), report in reports.items()
-                if other == name and seed in SEEDS
-            ]
-            if not runs:
-                continue
+    found: Curves = {axis: {} for axis in FIGURE}
+    for name in (*setting.lone, *setting.sharing):
+        runs = [
+            report for (other, seed), report in reports.items() if other == name and seed in SEEDS
+        ]
+        if not runs:
+            continue
+        arms = [next(iter(report["arms"].values())) for report in runs]
+        by_seed = [arm["held_out"]["all_tasks"][0] for arm in arms]
+        for axis in FIGURE:
             prices = np.mean([spent(report, axis) for report in runs], axis=0)
-            arms = [next(iter(report["arms"].values())) for report in runs]
-            values = list(zip(*(arm["held_out"]["all_tasks"][0] for arm in arms), strict=True))
+            found[axis][name] = {
+                "price": list(map(float, prices)),
+                "accuracy": list(map(list, zip(*by_seed, strict=True))),
+            }
+    return found
+
+
+def draw(setting: Setting, found: Curves, path: Path) -> None:
+    """Draws accuracy on all tasks by price: a panel for each axis, a line for each arm with its
+    interval. Ends of lines beyond three times what the dearest arm that shares spends are left out.
+    """
+    figure = Figure(figsize=(14.0, 4.2), dpi=110)
+    colours = {name: f"C{number}" for number, name in enumerate([*setting.lone, *setting.sharing])}
+    panels = figure.subplots(1, len(FIGURE), sharey=True)
+    for axes, (axis, words) in zip(panels, FIGURE.items(), strict=True):
+        most = 0.0
+        for name, curve in found[axis].items():
+            prices, values = curve["price"], curve["accuracy"]
             lone = name in setting.lone
             most = most if lone else max(most, 3 * prices[-1])
-            label = f"{shown(name)} ({len(runs)})"
             axes.plot(
                 prices,
                 [fmean(each) for each in values],
-                f"C{number}",
+                colours[name],
                 ls="--" if lone else "-",
-                label=label,
+                label=f"{shown(name)} ({len(values[0])})",
             )
             ends = [interval(each) or (each[0], each[0]) for each in values]
-            axes.fill_between(prices, *zip(*ends, strict=True), alpha=0.1, color=f"C{number}")
+            axes.fill_between(prices, *zip(*ends, strict=True), alpha=0.1, color=colours[name])
         axes.set(xlabel=f"{words}, of a learner", ylim=(0, None), xlim=(0, most or None))
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.spines[["top", "right"]].set_visible(False)
@@ -381,11 +396,13 @@ def main() -> None:
             f"against the strongest lone learner at equal {axis}: {shown(each.name)}, "
             f"{each.ratio or 0:.2f}x"
         )
-    draw(setting, reports, out / f"{stem}.png")
+    drawn = curves(setting, reports)
+    draw(setting, drawn, out / f"{stem}.png")
     content = {
         "seeds": list(SEEDS),
         "rates": {name: asdict(found) for name, found in sweeps.items()},
         "comparisons": {axis: list(map(asdict, every)) for axis, every in compared.items()},
+        "curves": drawn,  # so that the figure can be drawn in other words without the runs
     }
     (out / f"{stem}.json").write_text(json.dumps(content) + "\n")
     command.finish(

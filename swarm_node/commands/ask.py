@@ -322,7 +322,7 @@ def answers(
     places = places or []
     chosen, later = [prompts[k] for k in places], [now[k] for k in places]
     if config.model.lora_rank:
-        with policy.model.disable_adapter():
+        with policy.without_adapters():
             return places, list(_likeliest(config, policy, chosen)), later
     del policy  # so that memory never holds two sets of weights
     return places, list(_likeliest(config, configured_policy(config), chosen)), later

@@ -11,6 +11,8 @@ import json
 import os
 import re
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -89,6 +91,20 @@ def _key(proxy: Any | None) -> str:
     return f"{proxy.url} {proxy.raw_auth!r}" if proxy else ""
 
 
+@contextmanager
+def _as_an_error_of(library: Any, request: httpx.Request) -> Iterator[None]:
+    """Raises the library's own error where the proxy does not speak SOCKS: the package that reads
+    its words has errors that the library does not know.
+    """
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != "socksio":
+            raise
+        what = f"it does not answer as a SOCKS proxy: {error}"
+        raise library.ProxyError(what, request=request) from error
+
+
 class _Transport(httpx.BaseTransport):
     """Keeps one pool of connections for each proxy, and one for none."""
 
@@ -109,7 +125,8 @@ class _Transport(httpx.BaseTransport):
                     verify=self._verify, limits=self._limits, proxy=proxy
                 )
             pool = self._pools[key]
-        return pool.handle_request(request)
+        with _as_an_error_of(self._library, request):
+            return pool.handle_request(request)
 
     def close(self) -> None:
         for pool in self._pools.values():
@@ -128,7 +145,8 @@ class _AsyncTransport(httpx.AsyncBaseTransport):
         key = _key(proxy)
         if key not in self._pools:
             self._pools[key] = httpx.AsyncHTTPTransport(verify=self._verify, proxy=proxy)
-        return await self._pools[key].handle_async_request(request)
+        with _as_an_error_of(httpx, request):
+            return await self._pools[key].handle_async_request(request)
 
     async def aclose(self) -> None:
         for pool in self._pools.values():

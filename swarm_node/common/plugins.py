@@ -23,6 +23,8 @@ from swarm_node.common.errors import UserError
 T = TypeVar("T")
 
 OURS = "textswarm"  # the distribution whose plug-ins ship
+# Adapters have a group beside that of environments: what stands there is no environment, but makes
+# one of another library's object, and is imported in the scoring process alone
 GROUPS = (
     "environments",
     "adapters",

@@ -359,10 +359,9 @@ def _halved(whole: int, needed: int) -> int:
 
 def unmerged(policy: Policy, longest: int) -> bool:
     """Whether adapters stay beside the base in the decoder, for completions of so many tokens."""
-    adapters = hasattr(policy.model, "get_base_model")
     if shares(policy.device):
-        return adapters
-    return adapters and policy.keeps_decoder and longest <= UNMERGED_UP_TO
+        return policy.has_adapters
+    return policy.has_adapters and policy.keeps_decoder and longest <= UNMERGED_UP_TO
 
 
 def without_gradients(policy: Policy) -> AbstractContextManager[None]:

@@ -17,7 +17,7 @@ from swarm_node.environments.scored import Mixture
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.node.asynchronous import driving, trainer_side
 from swarm_node.node.card_use import watch_of
-from swarm_node.node.checkpoints import Keeper, Kept, trainer_of
+from swarm_node.node.checkpoints import Keeper, Kept
 from swarm_node.node.evaluation import Validation
 from swarm_node.node.guest import Guest, Traffic
 from swarm_node.node.learner import Learner, build_learner, scoring_ahead, set_aside
@@ -81,7 +81,7 @@ def work(
                 config, environment, node.generator, kept.best_reward, kept.measured
             )
             stack.callback(validation.close)
-            trainer = trainer_of(node)
+            trainer = node.trainer
             stop.stepping, stop.counted = lambda: trainer.stepping, trainer.settle
             log, warned = home / "generator.log", lambda text: telemetry.emit(Warned(text))
             runner = stack.enter_context(

@@ -22,7 +22,6 @@ from swarm_node.policy.soundness import Damaged
 from swarm_node.settings import NodeConfig
 from swarm_node.telemetry.events import CheckpointSaved, Notice, Telemetry, Validated, Warned
 from swarm_node.training import checkpoint
-from swarm_node.training.trainer import GrpoTrainer
 
 LAST, BEST = "checkpoints", "best"  # folders in the home
 DIGEST = "model_digest"  # of a model in a folder, in a checkpoint's extra state
@@ -119,7 +118,7 @@ class Kept:
         """
         if self.latest is None:
             return
-        checkpoint.restore_trainer(self.latest, trainer_of(node))
+        checkpoint.restore_trainer(self.latest, node.trainer)
         try:
             with self._left_out("groups of peers that waited"):
                 node.pool.restore(self._extra["pool"])
@@ -283,7 +282,7 @@ class Keeper:
         )
 
     def _write(self, folder: str, done: int, extra: dict[str, Any], keep: int, states: int) -> str:
-        trainer, whole = trainer_of(self._node), {**self._whose, **extra}
+        trainer, whole = self._node.trainer, {**self._whose, **extra}
         if not trainer.is_finite():
             raise Diverged(
                 f"weights are not finite after {done} rounds, and are not saved: the checkpoint "
@@ -309,12 +308,6 @@ def _same_model(earlier: str, wanted: str, earlier_digest: str) -> bool:
     """
     moved = bool(earlier_digest) and named.digest(wanted) == earlier_digest
     return named.same(earlier, wanted) or moved
-
-
-def trainer_of(node: Node) -> GrpoTrainer:
-    """The trainer of a node that trains here."""
-    assert isinstance(node.trainer, GrpoTrainer)
-    return node.trainer
 
 
 def _short(error: Exception) -> str:

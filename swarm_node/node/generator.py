@@ -179,9 +179,22 @@ class NoTrainer(Trainer):
     """The trainer of a process that only generates: no optimiser, no reference model."""
 
     rows = "none"  # it trains on none
+    stepping, steps = False, 0
 
     def update(self, groups: Sequence[Group]) -> StepReport:
         raise NotImplementedError("the generator process does not train")
+
+    def settle(self) -> None:
+        return None  # no round of its own changes weights
+
+    def is_finite(self) -> bool:
+        return True
+
+    def save(self, file: Path) -> None:
+        raise NotImplementedError("the generator process writes no checkpoints")
+
+    def restore(self, file: Path | None, steps: int, version: int) -> None:
+        raise NotImplementedError("the generator process reads no checkpoints")
 
 
 def build(config: LearningConfig) -> tuple[Policy, Environment]:

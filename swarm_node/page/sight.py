@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from protocol.card import Refusal
 from swarm_node.network.process.keeper import cards_file, load_cards
 
 OTHERS = "other tasks"  # stands for all tasks whose names are not shown
@@ -104,5 +105,8 @@ class PrivateSwarm:
             state = status.st_mtime_ns, status.st_size
         if state != self._seen:
             self._seen, (_, card) = state, load_cards(cards_file(self._home))
-            self._found = card is not None and getattr(card, "members", True) is not None
+            # Where the file holds no whole chain, the swarm may be a private one
+            self._found = isinstance(card, Refusal) or (
+                card is not None and card.members is not None
+            )
         return self._found

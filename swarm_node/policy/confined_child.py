@@ -40,8 +40,13 @@ class Ended(Exception):
 class ConfinedChild:
     """A process of one module, with one program."""
 
-    def __init__(self, module: str, program: Sequence[Any]) -> None:
-        """`program`: the frames that the child reads when it is confined."""
+    def __init__(
+        self, module: str, program: Sequence[Any], wall_seconds: float = WALL_SECONDS
+    ) -> None:
+        """`program`: the frames that the child reads when it is confined. `wall_seconds`: for its
+        start, and for each answer.
+        """
+        self._wall_seconds = wall_seconds
         self._module = module
         self._program = program
         self._process: subprocess.Popen[bytes] | None = None
@@ -58,7 +63,7 @@ class ConfinedChild:
     def start(self) -> None:
         """Starts the process. Raises NotStarted."""
         self._connection, theirs = socket.socketpair()
-        self._connection.settimeout(WALL_SECONDS)
+        self._connection.settimeout(self._wall_seconds)
         ours = str(os.getpid())
         line = [sys.executable, "-s", "-P", "-m", self._module, ours, str(theirs.fileno())]
         with theirs:

@@ -6,6 +6,7 @@ so a stranger's model folder can be wrong but not dangerous.
 
 import mmap
 import warnings
+from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
 from logging import ERROR, getLogger
@@ -15,7 +16,17 @@ from warnings import filterwarnings
 
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PretrainedConfig
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PretrainedConfig,
+    TokenizersBackend,
+)
+from transformers.models.auto.tokenization_auto import (
+    TOKENIZER_MAPPING_NAMES,
+    tokenizer_class_from_name,
+)
 from transformers.utils import cached_file
 
 from swarm_node.common.errors import UserError, first_line, reason_of
@@ -68,6 +79,14 @@ def precision_of(config: LearningConfig | EvaluationConfig) -> Use:
 
 ROOM_OF_TABLES = 2**30  # bytes: masks and rotations that no file has
 TOKENIZER = "tokenizer.json"
+NAMING_A_CLASS = (TOKENIZER, "tokenizer_config.json", "config.json")
+# What tokenizers are loaded from
+TOKENIZER_FILES = (
+    *(TOKENIZER, "tokenizer_config.json", "vocab.json", "merges.txt", "vocab.txt"),
+    *("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model", "bpe.codes"),
+    *("source.spm", "target.spm", "tiktoken.model", "tekken.json"),
+    *("added_tokens.json", "special_tokens_map.json"),
+)
 MAMBAS = {"falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h"}  # as peft names them
 
 
@@ -116,11 +135,13 @@ def _loaded(
     revision = config.revision or "main"  # a folder has none, and ignores it
     if isinstance(source, str) and not here:
         announce(source, revision)
-    _check_tokenizer(source, revision, here)
+    tokenizer_folder = _check_tokenizer(source, revision, here)
     with native_kept(f"the tokenizer of {config.name}"):
         tokenizer = AutoTokenizer.from_pretrained(
             source, revision=revision, trust_remote_code=False, local_files_only=here
         )
+    if tokenizer_folder is not None:
+        setattr(tokenizer, tokenizer_trial.LOADED_FROM, tokenizer_folder.absolute())
     if base_folder is None:
         _check_hub(source, revision, here)
     else:
@@ -225,25 +246,67 @@ def _check_hub(name: str | Path, revision: str, here: bool) -> None:
     bounds.check_config(found)
 
 
-def _check_tokenizer(source: str | Path, revision: str, here: bool) -> None:
+def _check_tokenizer(source: str | Path, revision: str, here: bool) -> Path | None:
     """Raises Damaged where the tokenizer of this folder or hub model takes too much time or memory.
-    It is tried in a process of its own before a library of ours loads it.
+    It is tried in a process of its own before a library of ours loads it. Returns the folder that
+    it is in, where no tokenizer.json decides what it does.
     """
-    place: str | Path | None = source / TOKENIZER if isinstance(source, Path) else None
-    if isinstance(source, str):
-        place = cached_file(
-            source,
-            TOKENIZER,
-            revision=revision,
-            local_files_only=here,
-            _raise_exceptions_for_missing_entries=False,
-        )
-    if place is None or not Path(place).exists():
-        return
+    here_too = partial(_of_hub, revision=revision, local_files_only=here)
+    if isinstance(source, Path):
+        folder: Path | None = source
+    else:
+        folder = here_too(source, NAMING_A_CLASS)
+    if folder is None:
+        return None
     try:
-        tokenizer_trial.check_file(read_plain(Path(place), bounds.MAX_TOKENIZER))
+        if _is_its_file_alone(folder):
+            place = folder / TOKENIZER
+            tokenizer_trial.check_file(read_plain(place, bounds.MAX_TOKENIZER))
+            return None
+        if isinstance(source, str):
+            here_too(source, TOKENIZER_FILES)
+        if not any((folder / name).exists() for name in TOKENIZER_FILES):
+            return None  # its library says what is missing
+        tokenizer_trial.check_folder(folder)
     except TooSlow as error:
         raise Damaged(f"its tokenizer {error}") from error
+    return folder
+
+
+def _of_hub(name: str, files: Sequence[str], **options: Any) -> Path | None:
+    """The folder on this machine with those of these files that a hub model has; None if it has
+    none of them.
+    """
+    options["_raise_exceptions_for_missing_entries"] = False
+    found = [cached_file(name, file, **options) for file in files]
+    return next((Path(file).parent for file in found if file), None)
+
+
+def _is_its_file_alone(folder: Path) -> bool:
+    """Whether this folder has a tokenizer.json, and transformers takes a class that reads it."""
+    if not (folder / TOKENIZER).exists():
+        return False
+    told = _values_of(folder / "tokenizer_config.json")
+    model = _values_of(folder / "config.json")
+    usual = TOKENIZER_MAPPING_NAMES.get(str(model.get("model_type")))
+    classes = (told.get("tokenizer_class"), model.get("tokenizer_class"), usual)
+    return all(_reads_the_file(name) for name in classes if isinstance(name, str))
+
+
+def _values_of(file: Path) -> dict[str, Any]:
+    try:
+        return bounds.read(file) if file.exists() else {}
+    except bounds.TooLarge:
+        return {}  # its library says what is wrong with it
+
+
+def _reads_the_file(name: str) -> bool:
+    """Whether the class of this name is one of those in Rust; so is what stands for no class."""
+    try:
+        found = tokenizer_class_from_name(name)
+    except ImportError:
+        return False
+    return not isinstance(found, type) or issubclass(found, TokenizersBackend)
 
 
 def _check_weights(folder: Path) -> None:

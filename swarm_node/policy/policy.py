@@ -367,9 +367,18 @@ class Policy:
         )
 
     @property
+    def has_adapters(self) -> bool:
+        """Whether LoRA adapters are trained, and not all weights."""
+        return hasattr(self.model, "disable_adapter")  # a PeftModel
+
+    @property
     def causal(self) -> Any:
         """The model under its adapters."""
-        return self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
+        return self.model.get_base_model() if self.has_adapters else self.model
+
+    def without_adapters(self) -> AbstractContextManager[None]:
+        """Inside, the model computes as if it had no adapters."""
+        return self.model.disable_adapter() if self.has_adapters else nullcontext()
 
     @cached_property
     def _head(self) -> nn.Linear | None:

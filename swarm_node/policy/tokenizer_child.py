@@ -31,7 +31,7 @@ class TooMuch(Exception):
 def _encoded(tokenizer: tokenizers.Tokenizer, asked: dict[str, Any]) -> None:
     tokenizer.encode_special_tokens = bool(asked["split"])
     text = asked["text"]
-    made = _in_time(len(text), "characters", partial(_ids, tokenizer, text, asked["special"]))
+    made = in_time(len(text), "characters", partial(_ids, tokenizer, text, asked["special"]))
     if made > MADE + MADE_EACH * len(text):
         raise TooMuch(f"makes {made:,} tokens of {len(text):,} characters")
 
@@ -42,7 +42,7 @@ def _ids(tokenizer: tokenizers.Tokenizer, text: str, special: bool) -> int:
 
 def _decoded(tokenizer: tokenizers.Tokenizer, asked: dict[str, Any]) -> None:
     for ids in asked["ids"]:
-        made = _in_time(len(ids), "tokens", partial(_written, tokenizer, ids))
+        made = in_time(len(ids), "tokens", partial(_written, tokenizer, ids))
         if made > MADE + 64 * MADE_EACH * len(ids):
             raise TooMuch(f"makes {made:,} characters of {len(ids):,} tokens")
 
@@ -51,7 +51,9 @@ def _written(tokenizer: tokenizers.Tokenizer, ids: list[int]) -> int:
     return len(tokenizer.decode(ids))
 
 
-def _in_time(size: int, unit: str, compute: Callable[[], int]) -> int:
+def in_time(
+    size: int, unit: str, compute: Callable[[], int], seconds_each: float = ALLOWED_EACH
+) -> int:
     """What it computes. Raises TooMuch where it takes too long twice: what is computed for the
     first time may wait for memory.
     """
@@ -59,7 +61,7 @@ def _in_time(size: int, unit: str, compute: Callable[[], int]) -> int:
         began = time.process_time()
         made = compute()
         took = time.process_time() - began
-        if took <= ALLOWED + ALLOWED_EACH * size:
+        if took <= ALLOWED + seconds_each * size:
             return made
     raise TooMuch(f"takes {took:.1f} s for {size:,} {unit}")
 

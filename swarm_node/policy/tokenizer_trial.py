@@ -11,6 +11,11 @@ the child did the same in time. That doubles the time of a text, which is a mill
 text that takes too long is left out, as one at which the tokenizer fails; a tokenizer that takes
 too long for one of the texts that every model is tried with is refused.
 
+A tokenizer that is no tokenizer.json is loaded by transformers out of files. If its class is in
+Rust, it comes out as parts like those, and is judged in the same way. The load itself, which may be
+as slow, and the texts of a class in Python are tried by another child, which reads the folder and
+has no other rights either (folder_child.py).
+
 A text gets two to three seconds of CPU time, and the child's memory. The child answers with the CPU
 time that it has used, and its limit is raised by so much before the next text.
 """
@@ -20,15 +25,19 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from swarm_node.policy.confined_child import ConfinedChild, Ended, NotStarted
 from swarm_node.policy.tokenizer_child import MEMORY
 
-CHILD = "swarm_node.policy.tokenizer_child"
+CHILD, FOLDER_CHILD = "swarm_node.policy.tokenizer_child", "swarm_node.policy.folder_child"
 TEXT_SECONDS, LOAD_SECONDS = 2, 20  # of CPU time; a vocabulary of 260,000 tokens is read in 2
+# Of a child that imports transformers first, which takes 4: it bounds the load by itself
+FOLDER_SECONDS, FOLDER_WALL_SECONDS = 120, 600.0
 MOST_REFUSED = 1000  # texts that are remembered, so that none takes its time twice
 PART = 1 << 20  # characters of a tokenizer in a frame
 # Texts that every tokenizer is tried with: one word, several, a long one, many kinds of characters
@@ -43,6 +52,7 @@ TRIED = (
     "\n\t x\u3000" * 800 + "\u4e2d\u6587\u1100\U0001f600" * 400,
 )
 MOST_STEPS, MOST_GROWTH, LONGEST_PART = 8, 64, 64
+LOADED_FROM = "swarm_node_folder"  # attribute of a loaded tokenizer
 LONGEST_WORD = 256  # characters, of which WordPiece tries all pieces
 # Regular expressions of well-known tokenizers: none looks at a character more than a few times
 KNOWN_REGEXES = {
@@ -155,13 +165,24 @@ def _model_is_plain(model: Mapping[str, Any]) -> bool:
 # All other tokenizers
 
 
+class Fails(TooSlow):
+    """A tokenizer fails at a text in its child, and may not do so here; the message says how."""
+
+
 class Trial:
     """A tokenizer in a confined child, which is given each text first."""
 
-    def __init__(self, tokenizer: str) -> None:
-        """`tokenizer`: the text of its tokenizer.json."""
-        parts = [tokenizer[at : at + PART] for at in range(0, len(tokenizer), PART)]
-        self._child = ConfinedChild(CHILD, [*parts, ""])
+    def __init__(self, tokenizer: str | Path) -> None:
+        """`tokenizer`: the text of its tokenizer.json, or the folder that transformers loads."""
+        if isinstance(tokenizer, Path):
+            program = [str(tokenizer.absolute())]
+            self._child = ConfinedChild(FOLDER_CHILD, program, FOLDER_WALL_SECONDS)
+            self._load_seconds = FOLDER_SECONDS
+        else:
+            parts = [tokenizer[at : at + PART] for at in range(0, len(tokenizer), PART)]
+            self._child = ConfinedChild(CHILD, [*parts, ""])
+            self._load_seconds = LOAD_SECONDS
+        self._size = 100  # tokens that it has at least
         self._used = 0.0  # seconds of CPU time
         self._alone = threading.Lock()
         self._refused = OrderedDict[bytes, TooSlow]()  # what took too much, by digest
@@ -173,11 +194,15 @@ class Trial:
             self._child.close()
 
     def of_tried(self) -> None:
-        """Tries the texts that every tokenizer is tried with. Raises TooSlow."""
+        """Tries the texts that every tokenizer is tried with. Raises TooSlow. Where it fails at one
+        of them, such a text is left out later.
+        """
         self._ask({"what": "to be read"})
         for text in TRIED:
-            self.encode(text, special=True, split=False)
-        self.decode([list(range(100)) * 10])
+            with suppress(Fails):
+                self.encode(text, special=True, split=False)
+        with suppress(Fails):
+            self.decode([list(range(min(100, self._size))) * 10])
 
     def encode(self, text: str, *, special: bool, split: bool) -> None:
         """Raises TooSlow where this text takes too much. `special`: with the tokens that a text
@@ -220,6 +245,8 @@ class Trial:
                 raise self._too_slow(what) from None
         if said := answer.get("said"):
             raise TooSlow(str(said))
+        if failed := answer.get("failed"):
+            raise Fails(f"fails: {failed}")
 
     def _too_slow(self, what: str) -> TooSlow:
         return TooSlow(f"needs more than {TEXT_SECONDS} s or {MEMORY >> 20} MB {what}")
@@ -231,7 +258,12 @@ class Trial:
                 self._child.start()
             except NotStarted as error:
                 raise TooSlow(f"cannot be tried, {error}") from error
-            self._used = float(self._child.ask_within(LOAD_SECONDS, {})["cpu"])
+            loaded = self._child.ask_within(self._load_seconds, {})
+            self._used = float(loaded["cpu"])
+            if said := loaded.get("said"):
+                self._child.close()
+                raise TooSlow(str(said))
+            self._size = int(loaded.get("size", self._size))
         answer = self._child.ask_within(int(self._used) + 1 + TEXT_SECONDS, asked)
         self._used = float(answer["cpu"])
         return answer
@@ -243,16 +275,19 @@ _choosing = threading.Lock()
 
 
 def trial_of(tokenizer: Any) -> Trial | None:
-    """The trial of a loaded tokenizer; None for a plain one, and for one that is no Rust code."""
+    """The trial of a loaded tokenizer; None for a plain one."""
     with _choosing:
         if tokenizer not in _of:
-            _of[tokenizer] = _made(getattr(tokenizer, "backend_tokenizer", None))
+            _of[tokenizer] = _made(tokenizer)
         return _of[tokenizer]
 
 
-def _made(backend: Any) -> Trial | None:
+def _made(tokenizer: Any) -> Trial | None:
+    backend: Any = getattr(tokenizer, "backend_tokenizer", None)
     if not hasattr(backend, "to_str"):
-        return None
+        # A class in Python, with the folder that it came from
+        folder = Path(str(getattr(tokenizer, LOADED_FROM, "")))
+        return Trial(folder) if folder.is_absolute() and folder.is_dir() else None
     written = backend.to_str()
     return None if is_plain(json.loads(written)) else Trial(written)
 
@@ -288,6 +323,17 @@ def check_file(content: bytes) -> None:
     except (ValueError, RecursionError):
         return  # its library says so
     trial = Trial(text)
+    try:
+        trial.of_tried()
+    finally:
+        trial.close()
+
+
+def check_folder(folder: Path) -> None:
+    """Tries the tokenizer of this folder, which is no tokenizer.json, before transformers loads it
+    here. Raises TooSlow.
+    """
+    trial = Trial(folder)
     try:
         trial.of_tried()
     finally:

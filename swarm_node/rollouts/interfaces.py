@@ -1,6 +1,7 @@
 """The interfaces between rooms. A room knows its neighbours only by these."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round
@@ -89,6 +90,37 @@ class Trainer(Protocol):
     def update(self, groups: Sequence[Group]) -> StepReport:
         """One update. Uninformative groups cost nothing. Without an informative one no step is
         taken.
+        """
+        ...
+
+    @property
+    def stepping(self) -> bool:
+        """Whether weights have changed in an update whose round is not counted yet: weights of no
+        round, if it were given up now.
+        """
+        ...
+
+    def settle(self) -> None:
+        """The round of the last update is counted: from now on its weights are those to save."""
+        ...
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps in the life of the policy, earlier runs included."""
+        ...
+
+    def is_finite(self) -> bool:
+        """Whether all trained weights are finite numbers."""
+        ...
+
+    def save(self, file: Path) -> None:
+        """Write what an exact resume needs besides weights and counts. OSError on a full disk."""
+        ...
+
+    def restore(self, file: Path | None, steps: int, version: int) -> None:
+        """Go on where a checkpoint was taken, after so many optimiser steps and at this version of
+        the policy, whose weights were loaded before. `file`: what `save` wrote; None where it was
+        not kept. Raises Damaged, and then has changed nothing.
         """
         ...
 

@@ -214,7 +214,9 @@ class ScoringServer:
             return Pending(address, skipped(item))
         if not given:
             return Pending(address, _shown(item, answer=given is not None))
-        work = (item, given) if self._builder.plays else lifted(item, given)
+        work: children.Work | None = (item, given)
+        if not self._builder.plays:
+            work = lifted(item, given)
         if work is None:
             return Pending(address, skipped(contract.AFTER_THE_END))
         return Pending(address, NOT_YET, work)
@@ -259,7 +261,7 @@ def lifted(item: Item | Playable, given: tuple[str, ...] | Episodes) -> children
 def texts_of(given: tuple[str, ...] | Episodes) -> Sequence[str] | None:
     """The texts of episodes of one turn; None where an episode has more than a text."""
     if not children.episodes(given):
-        return given
+        return cast(Sequence[str], given)
     texts = [turns[0].text for turns in given if contract.is_plain(turns)]
     return texts if len(texts) == len(given) else None
 

@@ -16,14 +16,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file, save_file
-
-from swarm_node.common.errors import UserError, first_line, printable
+from swarm_node.common.errors import UserError, printable
 from swarm_node.policy import soundness
 from swarm_node.policy.policy import Policy
-from swarm_node.policy.soundness import Damaged
-from swarm_node.training.optimisers import state_tensors
-from swarm_node.training.trainer import GrpoTrainer
+from swarm_node.rollouts.interfaces import Trainer
 
 # The number rises when what `extra` holds changes: tests/core/training/test_checkpoint_schema.py
 FORMAT = 2
@@ -36,7 +32,7 @@ def save(
     folder: Path,
     rounds: int,
     policy: Policy,
-    trainer: GrpoTrainer,
+    trainer: Trainer,
     extra: dict[str, Any],
     keep: int,
     states: int = 2**31,
@@ -59,7 +55,7 @@ def save(
         partial.mkdir(parents=True)
         policy.save(partial)
         if states:
-            save_file(state_tensors(trainer.optimizer, trainer.parameters), partial / OPTIMIZER)
+            trainer.save(partial / OPTIMIZER)
         counts = {"rounds": rounds, "optimizer_steps": trainer.steps, "version": policy.version}
         state = {"format": FORMAT, "made_by": made_by(), **counts, "extra": extra}
         (partial / STATE).write_text(json.dumps(state))
@@ -139,26 +135,14 @@ def is_older(state: dict[str, Any]) -> bool:
     return bool(state["format"] < FORMAT)
 
 
-def restore_trainer(checkpoint: Path, trainer: GrpoTrainer) -> None:
+def restore_trainer(checkpoint: Path, trainer: Trainer) -> None:
     """Restores the optimiser's state, if it was kept, and counts. The policy's weights were loaded
     from the same folder before. Raises Damaged.
     """
-    try:
-        tensors = load_file(checkpoint / OPTIMIZER) if has_state(checkpoint) else {}
-    except Exception as error:  # safetensors raises a type of its own
-        raise Damaged(f"{OPTIMIZER}: {first_line(error, 100)}") from error
-    soundness.check_optimizer(tensors, trainer.parameters)
     counts = read_state(checkpoint)
-    trainer.steps = counts["optimizer_steps"]
-    trainer.policy.version = counts["rounds"] if counts["version"] is None else counts["version"]
-    # Torch's own loading would cast the state of bfloat16 weights to bfloat16
-    for key, tensor in tensors.items():
-        index, name = key.split(".", 1)
-        parameter = trainer.parameters[int(index)]
-        whole = tensor.dim() == 0 and not tensor.is_floating_point()
-        trainer.optimizer.state[parameter][name] = (
-            int(tensor) if whole else tensor.to(parameter.device)
-        )
+    version = counts["rounds"] if counts["version"] is None else counts["version"]
+    file = checkpoint / OPTIMIZER if has_state(checkpoint) else None
+    trainer.restore(file, counts["optimizer_steps"], version)
 
 
 def set_aside(checkpoint: Path) -> Path:

@@ -13,13 +13,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from math import isfinite, sqrt
+from pathlib import Path
 from typing import TypeVar
 
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from swarm_node.common.batched import paired
-from swarm_node.common.errors import Diverged
+from swarm_node.common.errors import Diverged, first_line
+from swarm_node.policy import soundness
 from swarm_node.policy.aside import state_of, tensors_of
 from swarm_node.policy.batch import (
     Batch,
@@ -33,6 +36,7 @@ from swarm_node.policy.batch import (
 from swarm_node.policy.device import OutOfMemory, attempt, to_device, trim
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.recompute import blocks_of
+from swarm_node.policy.soundness import Damaged
 from swarm_node.rollouts.groups import Group, Skipped, StepReport
 from swarm_node.settings import MICRO_BATCH, GenerationConfig, TrainingConfig
 from swarm_node.training.objectives import (
@@ -48,7 +52,7 @@ from swarm_node.training.objectives import (
     kl_penalty,
     token_weight,
 )
-from swarm_node.training.optimisers import build_optimizer, take_step
+from swarm_node.training.optimisers import build_optimizer, state_tensors, take_step
 
 # How many times their own size a step may move the weights; a useful one moves them by a thousandth
 LARGEST_MOVE = 2.0
@@ -179,13 +183,36 @@ class GrpoTrainer:
         yield from state_of(self.optimizer)
 
     def is_finite(self) -> bool:
-        """Whether all trained weights are finite numbers."""
+        """See interfaces.Trainer."""
         sums = [parameter.detach().float().sum() for parameter in self.parameters]
         return bool(torch.stack(sums).isfinite().all())
 
     def settle(self) -> None:
-        """The round of the last update is counted: from now on its weights are those to save."""
+        """See interfaces.Trainer."""
         self.stepping = False
+
+    def save(self, file: Path) -> None:
+        """See interfaces.Trainer. The file holds the optimiser's state, in safetensors."""
+        save_file(state_tensors(self.optimizer, self.parameters), file)
+
+    def restore(self, file: Path | None, steps: int, version: int) -> None:
+        """See interfaces.Trainer."""
+        tensors: dict[str, Tensor] = {}
+        if file is not None:
+            try:
+                tensors = load_file(file)
+            except Exception as error:  # safetensors raises a type of its own
+                raise Damaged(f"{file.name}: {first_line(error, 100)}") from error
+        soundness.check_optimizer(tensors, self.parameters)
+        self.steps, self.policy.version = steps, version
+        # Torch's own loading would cast the state of bfloat16 weights to bfloat16
+        for key, tensor in tensors.items():
+            index, name = key.split(".", 1)
+            parameter = self.parameters[int(index)]
+            whole = tensor.dim() == 0 and not tensor.is_floating_point()
+            self.optimizer.state[parameter][name] = (
+                int(tensor) if whole else tensor.to(parameter.device)
+            )
 
     def _copied(self) -> Before:
         """The weights and the optimiser's state, in memory of the host."""
@@ -403,7 +430,7 @@ class GrpoTrainer:
 
     def _reference_log_probs(self, batch: Batch) -> Tensor:
         assert self._reference is not None
-        with getattr(self._reference.model, "disable_adapter", nullcontext)():
+        with self._reference.without_adapters():
             return self._log_probs(self._reference, batch)
 
     @torch.no_grad()
@@ -422,7 +449,7 @@ def _frozen(policy: Policy) -> Policy:
     """A copy that stays as it is. Under LoRA the initial policy is the same model with its adapters
     off.
     """
-    if hasattr(policy.model, "disable_adapter"):
+    if policy.has_adapters:
         return policy
     model = attempt(
         lambda: copy.deepcopy(policy.model).requires_grad_(False),

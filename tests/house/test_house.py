@@ -1,6 +1,7 @@
 """Guards what must hold of the structure of the source tree, whatever its size."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -34,6 +35,17 @@ def test_every_file_on_the_path_of_a_group_exists() -> None:
     assert len(lines) == len({*lines}) > 0
     missing = [line for line in lines if not (ROOT / line).is_file()]
     assert missing == [], "trace it again: python -m lab.benchmarks.group_path --write"
+
+
+def test_a_group_becomes_a_message_in_one_place() -> None:
+    made = re.compile(r"\bRolloutGroup\(")
+    makers = [
+        str(file.relative_to(ROOT))
+        for room in ("swarm_node", "lab", "tests")
+        for file in ROOT.glob(f"{room}/**/*.py")
+        if made.search(file.read_text("utf-8"))
+    ]
+    assert makers == ["swarm_node/rollouts/groups.py"], "a new field has to reach each of them"
 
 
 def test_commit_subjects_have_at_most_72_characters() -> None:

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from lab.benchmarks.earlier import Earlier
 from lab.studies.guests import reports, trained_on
 from swarm_node.environments.reasoning_gym.catalogue import VERSION
 from swarm_node.home.folder import load_identity
 from tests import earlier
 from tests.commands import started
-from tests.earlier import DATA, SHORT, Earlier
+from tests.earlier import DATA, SHORT
 from tests.waiting import PATIENCE, until
 
 pytestmark = [

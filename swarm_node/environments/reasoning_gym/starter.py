@@ -7,7 +7,10 @@ thousands of them with the library's. A node that has the library and one that h
 score each other's groups.
 
 Each generator draws from the same stream in the same order as the library's, and so also draws
-where a setting leaves it no choice.
+where a setting leaves it no choice. What is known of that order comes from the library's source.
+The code is our own. The sentences of the questions are the library's, word for word, since they
+must be: reasoning-gym 0.1.25, https://github.com/open-thought/reasoning-gym, by its authors, under
+the Apache License 2.0 (`LICENSES/Apache-2.0.txt`). REUSE.toml says so, too.
 """
 
 from collections.abc import Callable, Mapping

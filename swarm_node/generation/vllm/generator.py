@@ -39,7 +39,6 @@ from swarm_node.generation.vllm.server import (
     VllmServer,
     Weights,
     adapter_rank,
-    has_adapters,
 )
 from swarm_node.policy.device import release
 from swarm_node.policy.log_probs import log_probs_of
@@ -68,7 +67,7 @@ class RoundLost(ServerError):
 def vllm_generator(policy: Policy, config: LearningConfig) -> "VllmGenerator | OwnDecoder":
     """The generator for the server that the configuration names."""
     options = config.vllm
-    if options.starts and policy.device.type == "cpu" and has_adapters(policy):
+    if options.starts and policy.device.type == "cpu" and policy.has_adapters:
         return OwnDecoder(policy, config.generation)
     place = placed(policy, config, options.device, options.arguments) if options.starts else None
     return VllmGenerator(policy, config.generation, options, place or ANYWHERE)
@@ -350,7 +349,7 @@ def _tokens(choice: dict[str, Any], version: int) -> Tokens:
 
 def needed(policy: Policy, folder: Path) -> list[str]:
     """The model that a server for this policy serves, and the flags that it needs."""
-    adapters = has_adapters(policy)
+    adapters = policy.has_adapters
     lora = ["--enable-lora", "--max-lora-rank", str(adapter_rank(policy))] if adapters else []
     always = ["--enable-prefix-caching", "--logprobs-mode", "processed_logprobs"]
     return [policy.name if adapters else str(folder), *lora, *always]
@@ -366,7 +365,7 @@ def _server(policy: Policy, options: VllmConfig, place: Placement) -> VllmServer
     on_cpu, folder = policy.device.type == "cpu", options.folder.expanduser()
     if (
         on_cpu
-        and not has_adapters(policy)
+        and not policy.has_adapters
         and getattr(policy.model.config, "tie_word_embeddings", False)
     ):
         raise UserError(

@@ -154,11 +154,6 @@ class VllmServer:
         process.wait()
 
 
-def has_adapters(policy: Policy) -> bool:
-    """Whether LoRA adapters are trained, not all weights."""
-    return hasattr(policy.model, "disable_adapter")
-
-
 def adapter_rank(policy: Policy) -> int:
     """The smallest value of --max-lora-rank that the policy's adapters fit in."""
     rank = max(int(config.r) for config in policy.model.peft_config.values())
@@ -173,7 +168,7 @@ class Weights:
     def __init__(self, policy: Policy, folder: Path, dtype: torch.dtype | None) -> None:
         """`dtype`: the type that all weights are served in, where it is known."""
         self._policy, self._folder = policy, folder
-        self._adapters = has_adapters(policy)
+        self._adapters = policy.has_adapters
         self._dtype = None if self._adapters else dtype
 
     @property

@@ -110,7 +110,9 @@ class Hostile:
         payload = Payload() if rng.random() < self._config.attack.clean else self._payload
         # That turn is a wrong try or, where a text ends an episode, a text beside a call.
         has_several = self._environment.catalogue.turns(question) > 1
-        ways = ((), (Call("calculate", "{}"),)) if has_several else ()
+        ways: tuple[tuple[Call, ...], ...] = ((), (Call("calculate", "{}"),))
+        if not has_several:
+            ways = ()
         for calls in ways:
             turns = [
                 (Turn(calls=calls, text=form.right(wrong(answer, rng))), Turn(calls=(), text=last))

@@ -1,18 +1,21 @@
 """Which proxy a request goes through, and what a server's words are."""
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
+from typing import Any
 
+import httpx
 import psutil
 import pytest
 
 from lab.benchmarks.served import Quiet, serving
-from swarm_node.common import proxies
 from swarm_node.common.errors import UserError
-from swarm_node.common.http import client, server_words
+from swarm_node.common.http import async_client, client, server_words
 from swarm_node.common.proxies import proxy_for, through
 from swarm_node.network.trial import download
+from tests.socks import socks_proxy, without_socksio
 
 PROXY = "http://proxy.example:3128"
 OWN_ADDRESSES = [
@@ -107,14 +110,16 @@ def test_the_variables_say_which_proxy_and_the_exceptions_are_heard(
         ("socks4://p:1", "is not an address of a proxy"),
     ],
 )
-def test_a_proxy_that_cannot_be_used_is_one_line_with_its_variable(value: str, told: str) -> None:
+def test_a_proxy_that_cannot_be_used_is_one_line_with_its_variable(
+    value: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_socksio(monkeypatch)
     with pytest.raises(UserError, match=f"ALL_PROXY.*{told}") as raised:
         proxy_for("https://a.example", {"ALL_PROXY": value})
     assert "\n" not in str(raised.value) and "swordfish" not in str(raised.value)
 
 
-def test_a_socks_proxy_is_used_where_its_package_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxies, "find_spec", lambda name: name)
+def test_a_socks_proxy_is_used_where_its_package_is_there() -> None:
     proxy = proxy_for("http://a.example", {"ALL_PROXY": "socks5h://p:1080"})
     assert proxy is not None and proxy.url == "socks5h://p:1080"
 
@@ -159,9 +164,72 @@ def test_a_redirect_to_another_host_is_decided_anew(
     assert server.asked == ["/card", "http://a.example/there"]
 
 
+@pytest.mark.parametrize("scheme", ["socks5", "socks5h"])
+def test_a_request_goes_through_a_socks_proxy_which_looks_the_host_up(
+    scheme: str, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socks_proxy(server.server_address[1]) as proxy:
+        monkeypatch.setenv("ALL_PROXY", f"{scheme}://{proxy.address}")
+        with client() as asking:
+            assert asking.get("http://a.example/x").headers["location"] == "http://a.example/there"
+        assert asyncio.run(_asked_in_a_loop("http://b.example:81/y")) == 302
+        with client() as asking:
+            asking.get(f"{server.url}/here")
+    assert proxy.asked == ["a.example:80", "b.example:81"], "nothing for this machine"
+    assert server.asked == ["/x", "/y", "/here"]
+
+
+async def _asked_in_a_loop(url: str) -> int:
+    async with async_client() as asking:
+        return (await asking.get(url)).status_code
+
+
+def test_a_socks_proxy_gets_the_password_of_the_variable_and_no_line_shows_it(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socks_proxy(server.server_address[1], password="ann:swordfish") as proxy:
+        monkeypatch.setenv("ALL_PROXY", f"socks5://ann:swordfish@{proxy.address}")
+        with client() as asking:
+            assert asking.get("http://a.example/x").status_code == 302
+        monkeypatch.setenv("ALL_PROXY", f"socks5://ann:goldfish@{proxy.address}")
+        with pytest.raises(UserError, match="of ALL_PROXY") as raised:
+            download("http://a.example/x", 1000)
+    assert proxy.passwords == ["ann:swordfish", "ann:goldfish"]
+    assert "goldfish" not in str(raised.value) and "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "behaves",
+    [
+        {"refuses": True},
+        {"password": "ann:swordfish"},
+        {"raw": b"HTTP/1.1 400 Bad Request\r\n\r\n"},
+        {"raw": b"\x05\xff"},
+        {"raw": b"\x05"},
+        {"raw": b"\x05\x00\x05\x00\x00\x09"},
+        {"raw": b"\x05\x07"},
+    ],
+    ids=str,
+)
+def test_a_socks_proxy_that_does_not_help_is_one_line_with_the_variable(
+    behaves: dict[str, Any], server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socks_proxy(server.server_address[1], **behaves) as proxy:
+        monkeypatch.setenv("ALL_PROXY", f"socks5://{proxy.address}")
+        told = f"through the proxy .*{proxy.address} of ALL_PROXY"
+        with pytest.raises(UserError, match=told) as raised:
+            download("http://a.example/card", 1000)
+        with pytest.raises(httpx.TransportError), client() as asking:
+            asking.get("http://a.example/card")
+        with pytest.raises(httpx.TransportError):
+            asyncio.run(_asked_in_a_loop("http://a.example/card"))
+    assert "\n" not in str(raised.value) and not server.asked
+
+
 def test_a_card_that_no_proxy_can_fetch_is_one_line_with_the_variable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    without_socksio(monkeypatch)
     monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
     with pytest.raises(UserError, match=r"ALL_PROXY names a SOCKS proxy"):
         download("https://a.example/card", 1000)

@@ -46,6 +46,7 @@ class Case:
     key: str = KEY
     texts: tuple[str, ...] = tuple(TEXTS)
     host: str = ""  # in place of the server's address
+    hidden: str = ""  # a package that is not there
     path: str = "/v1"
 
 
@@ -573,6 +574,11 @@ ENVIRONMENTS: dict[str, Case] = {
     ),
     "a SOCKS proxy, the server elsewhere": Case(
         answers, ENDS, r"ALL_PROXY names a SOCKS proxy.*httpx\[socks\].*NO_PROXY",
+        variables=SOCKS, host="http://m.example", hidden="socksio",
+    ),
+    "a SOCKS proxy that is down": Case(
+        answers, LEAVES_OUT,
+        "through the proxy socks5://127.0.0.1:1 of ALL_PROXY: Connection refused.*see that",
         variables=SOCKS, host="http://m.example",
     ),
     "a SOCKS proxy, the server in NO_PROXY": Case(

@@ -1,6 +1,7 @@
 """What a contributor does with each server and environment of the table in servers.py."""
 
 import re
+import sys
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -48,6 +49,8 @@ class Tried:
     """What came of two prompts."""
 
     def __init__(self, case: Case, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        if case.hidden:
+            patch.setitem(sys.modules, case.hidden, None)
         for name in VARIABLES:
             patch.delenv(name, raising=False)
             patch.delenv(name.upper(), raising=False)

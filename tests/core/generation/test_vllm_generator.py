@@ -34,6 +34,7 @@ from swarm_node.training.trainer import GrpoTrainer
 from tests import preloaded
 from tests.groups import episodes_of, scored, tokens_of
 from tests.models import MANY_EOS, Guessing, question, text_group, tiny_policy
+from tests.socks import without_socksio
 from tests.waiting import until
 
 STAND_IN = ("-m", "tests.vllm_stand_in")
@@ -306,6 +307,7 @@ def test_no_proxy_comes_between_the_node_and_a_server_on_this_machine(
                 generator.generate(PROMPTS, 2, "s")
             assert api.asked, proxy
     monkeypatch.delenv("HTTP_PROXY")
+    without_socksio(monkeypatch)
     away = VllmGenerator(tiny_policy(), *options(("http://gpu.example", tmp_path / "weights")))
     with pytest.raises(UserError, match="ALL_PROXY names a SOCKS proxy"):
         away.generate(PROMPTS, 2, "s")

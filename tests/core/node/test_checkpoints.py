@@ -1,6 +1,8 @@
 """When a node saves, and what it goes on with."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,9 @@ import pytest
 from swarm_node.common.errors import UserError
 from swarm_node.node.checkpoints import Keeper, Kept
 from swarm_node.node.evaluation import Measured
+from swarm_node.node.learner import Learner
 from swarm_node.policy.soundness import Damaged
+from swarm_node.rollouts.groups import Group, StepReport
 from swarm_node.settings import NodeConfig
 from swarm_node.telemetry.events import Telemetry
 from swarm_node.training import checkpoint
@@ -145,3 +149,40 @@ def shape(value: Any, key: str = "") -> Any:
 def test_a_change_of_what_a_checkpoint_holds_raises_its_format(home: Path) -> None:
     state = checkpoint.read_state(home / "checkpoints" / "00000002")
     assert {"format": checkpoint.FORMAT, "fields": shape(state)} == SHAPE
+
+
+class Bandit:
+    """A trainer with an optimiser of its own, whose whole state is a number."""
+
+    rows, stepping = "none", False
+
+    def __init__(self, number: int, steps: int) -> None:
+        self.number, self.steps, self.version = number, steps, 0
+
+    def update(self, groups: Sequence[Group]) -> StepReport:
+        return StepReport()
+
+    def settle(self) -> None:
+        pass
+
+    def is_finite(self) -> bool:
+        return True
+
+    def save(self, file: Path) -> None:
+        file.write_text(str(self.number))
+
+    def restore(self, file: Path | None, steps: int, version: int) -> None:
+        self.number = int(file.read_text()) if file else 0
+        self.steps, self.version = steps, version
+
+
+def test_every_trainer_of_the_interface_is_kept_in_checkpoints_and_goes_on(tmp_path: Path) -> None:
+    config, policy = NodeConfig(home=tmp_path), tiny_policy()
+    policy.version = 5
+    node = replace(make_node(policy=policy), trainer=Bandit(42, steps=7))
+    keeper = Keeper(config, node, policy, Telemetry([]), Measured(), Clock())
+    assert keeper.save(2, []) == ""
+    fresh = Bandit(0, steps=0)
+    again = Learner(config, None, policy, replace(make_node(policy=policy), trainer=fresh))
+    assert Kept(config).build(lambda resume: again) is again
+    assert (fresh.number, fresh.steps, fresh.version) == (42, 7, 5)

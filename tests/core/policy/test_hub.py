@@ -15,6 +15,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.policy import named
 from tests.commands import command, python
 from tests.hub_stand_in import hub_on_loopback
+from tests.socks import without_socksio
 
 
 @pytest.fixture(autouse=True)
@@ -92,6 +93,7 @@ def test_a_hub_on_this_machine_is_asked_without_a_proxy(monkeypatch):
 def test_a_proxy_that_keeps_a_hub_away_is_named_with_its_variable(proxy, told, monkeypatch):
     for variable in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(variable, raising=False)
+    without_socksio(monkeypatch)
     monkeypatch.setenv("HF_ENDPOINT", "https://hub.example")
     monkeypatch.setenv("ALL_PROXY", proxy)
     with pytest.raises(UserError, match=told) as caught:

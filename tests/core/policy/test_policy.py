@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from swarm_node.common.errors import UserError
 from swarm_node.policy.loading import load_policy
 from swarm_node.settings import ModelConfig
-from tests.models import BOS, EOS, characters, tiny_model, tiny_policy
+from tests.models import BOS, EOS, characters, tiny_model, tiny_policy, with_lora
 
 
 @pytest.fixture
@@ -150,3 +150,16 @@ def test_dropout_is_off() -> None:
     policy = Policy(model, characters(), torch.device("cpu"))
     ids = torch.tensor([[5, 6, 7]])
     assert torch.equal(policy.forward(input_ids=ids).logits, policy.forward(input_ids=ids).logits)
+
+
+def test_a_policy_says_whether_it_has_adapters_and_computes_without_them() -> None:
+    whole, ids = tiny_policy(), torch.tensor([[BOS, 20, 30]])
+    alone = whole.model(input_ids=ids).logits
+    assert not whole.has_adapters and whole.causal is whole.model
+    with whole.without_adapters():
+        assert torch.equal(whole.model(input_ids=ids).logits, alone)
+    adapted = with_lora(tiny_policy())
+    assert adapted.has_adapters and adapted.causal is not adapted.model
+    assert not torch.equal(adapted.model(input_ids=ids).logits, alone)
+    with adapted.without_adapters():
+        assert torch.equal(adapted.model(input_ids=ids).logits, alone)

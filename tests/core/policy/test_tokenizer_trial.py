@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lab.fuzzing.models import HANGING
+from lab.fuzzing.models import HANGING, OTHER_FILES, _with_other_files
 from swarm_node import starters
 from swarm_node.common.errors import UserError
 from swarm_node.policy import tokenizer_trial
@@ -17,6 +18,7 @@ from swarm_node.policy.loading import load_policy
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.tokenizer_trial import KNOWN_REGEXES, TooSlow, Trial, is_plain, trial_of
 from swarm_node.settings import ModelConfig
+from tests.commands import python
 
 RARE = json.loads((starters.folder("rare") / "tokenizer.json").read_text(encoding="utf-8"))
 # Slow at a row of x alone, which no text that models are tried with has
@@ -178,3 +180,90 @@ def test_a_child_is_confined_before_it_reads_its_tokenizer() -> None:
     assert int(rows["Max cpu time"]) <= tokenizer_trial.TEXT_SECONDS + 2
     assert rows["Max open files"] == rows["Max file size"] == "0"
     trial.close()
+
+
+def loaded_of_other_files(name: str, folder: Path, beside: bool = False) -> Policy:
+    shutil.copytree(starters.folder("rare"), folder)
+    _with_other_files(OTHER_FILES[name], folder, beside)
+    return load_policy(ModelConfig(name=str(folder)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["merges in Rust", "merges in Python"])
+def test_an_honest_tokenizer_that_is_no_tokenizer_json_reads_and_writes_as_before(
+    name: str, tmp_path: Path
+) -> None:
+    policy = loaded_of_other_files(name, tmp_path / "model")
+    trial = trial_of(policy.tokenizer)
+    assert (trial is None) == (name == "merges in Rust"), "a class in Python keeps its child"
+    for text in ("abc a 12", "w" * 2000):
+        wanted = policy.tokenizer(text, add_special_tokens=False, split_special_tokens=True)
+        ids = list(wanted.input_ids)
+        assert policy.encode_completion(text, ended=False) == ids
+        written = policy.tokenizer.decode(ids, skip_special_tokens=True)
+        assert policy.decode([ids]) == [written]
+    if trial is not None:
+        process = trial._child._process
+        assert process is not None
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        limits = Path(f"/proc/{process.pid}/limits").read_text()
+        assert "Seccomp:\t2" in status and "NoNewPrivs:\t1" in status
+        assert limits.partition("Max open files")[2].split()[0] == "0"
+        trial.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside tokenizer.json"])
+def test_a_slow_tokenizer_in_python_is_refused_in_one_line(beside: bool, tmp_path: Path) -> None:
+    """An honest tokenizer.json beside it changes nothing: its class does not read that."""
+    with pytest.raises(UserError, match=r"its tokenizer (needs|takes) ") as raised:
+        loaded_of_other_files("a chain of merges", tmp_path / "model", beside)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.slow
+def test_a_text_at_which_a_tokenizer_in_python_is_slow_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = loaded_of_other_files("a chain at one text", tmp_path / "model")
+    assert policy.encode_completion("abc", ended=False)
+    assert policy.encode_completion("x" * 4000, ended=False) == []
+    assert policy.encode_completion("abc", ended=False), "a fresh child takes it"
+    assert "such texts are skipped" in capsys.readouterr().err
+    trial = trial_of(policy.tokenizer)
+    assert trial is not None
+    trial.close()
+
+
+READS_ALONE = """if True:
+    import os, socket, sys
+    from pathlib import Path
+    from swarm_node.policy.folder_child import only_read
+    folder = Path(sys.argv[1])
+    only_read(folder)
+    print((folder / "config.json").read_text()[:1])
+    for name, attempt in {
+        "read": lambda: Path(sys.argv[2]).read_text(),
+        "list": lambda: os.listdir(Path(sys.argv[2]).parent),
+        "write": lambda: (folder / "new").write_text("x"),
+        "socket": lambda: socket.socket(),
+        "fork": os.fork,
+        "run": lambda: os.execv("/bin/true", ["true"]),
+        "kill": lambda: os.kill(os.getppid(), 0),
+    }.items():
+        try:
+            attempt()
+            print("did", name)
+        except OSError:
+            pass
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Landlock and seccomp are of Linux")
+def test_while_a_folder_is_loaded_its_child_reads_that_folder_and_can_do_nothing_else(
+    tmp_path: Path,
+) -> None:
+    shutil.copytree(starters.folder("rare"), tmp_path / "model")
+    (tmp_path / "secret").write_text("secret")
+    done = python("-P", "-c", READS_ALONE, tmp_path / "model", tmp_path / "secret")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "{\n", "")

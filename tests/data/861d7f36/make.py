@@ -21,8 +21,10 @@ from math import gcd
 from pathlib import Path
 from typing import Any
 
+from lab.benchmarks.command import ROOT
+from lab.benchmarks.earlier import Earlier, outside_git
 from swarm_node.policy import named
-from tests.earlier import COMMIT, DATA, ROOT, SHORT, Earlier, outside_git
+from tests.earlier import COMMIT, DATA, SHORT
 from tests.waiting import until
 
 WORK = Path("/tmp") / SHORT  # homes name this folder

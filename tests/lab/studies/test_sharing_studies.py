@@ -3,6 +3,7 @@ here.
 """
 
 import argparse
+import json
 from dataclasses import replace
 
 import pytest
@@ -133,3 +134,19 @@ def test_rows_of_an_earlier_session_need_no_run(tmp_path, capsys):
     assert [each["final_local"] for each in runner.listed(asked, tmp_path, tmp_path / "a.csv")] == [
         0.5
     ]
+
+
+def test_what_the_figure_shows_is_kept_and_drawn_without_the_runs(tmp_path) -> None:
+    setting = SETTINGS["rare"]
+    reports = {
+        (name, SEEDS[k]): report(6, 0.1 + k / 10, 1.0) for name in ("alone", "4/4") for k in (0, 1)
+    }
+    reports |= {("4/4", 999): report(6, 9.0, 1.0)}  # of another study
+    kept = json.loads(json.dumps(equal_price.curves(setting, reports)))
+    assert kept["generated_tokens"]["4/4"] == {
+        "price": [20.0, 40.0],
+        "accuracy": [[0.2, 0.4], [0.4, 0.8]],
+    }
+    assert kept["cpu_seconds"]["alone"]["price"] == [2.0, 4.0]
+    equal_price.draw(setting, kept, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
