@@ -34,7 +34,7 @@ from lab.studies.runner import Run
 from lab.studies.statistics import Comparison, compare
 from protocol.messages import Round
 from swarm_node.node.round import Node, score_groups
-from swarm_node.rollouts.defence import LengthLayer
+from swarm_node.rollouts.defence import LAYERS
 from swarm_node.rollouts.groups import Group
 from swarm_node.rollouts.interfaces import Environment
 from swarm_node.settings.simulation import AttackConfig
@@ -145,7 +145,7 @@ class Met:
         informative = [group for group in scored if group.informative]
         self.admitted += len(groups)
         self.informative += len(informative)
-        kept = LengthLayer().keep(own, informative, Random(0))
+        kept = LAYERS["length"]().keep(own, informative, Random(0))
         for group, samples in zip(informative, kept, strict=True):
             self.dropped += len(group.samples) - len(samples)
 
