@@ -15,9 +15,9 @@ import torch
 
 from lab.benchmarks import command, common
 from swarm_node.generation.generator import BatchGenerator
+from swarm_node.generation.vllm.generator import VllmGenerator
 from swarm_node.policy.policy import Policy
 from swarm_node.rollouts.groups import Completions
-from swarm_node.rollouts.interfaces import Generator
 from swarm_node.settings import GenerationConfig
 
 Work = Callable[[], object]
@@ -68,7 +68,7 @@ def ours(
     return writing(made, texts, load)
 
 
-def writing(generator: Generator, texts: list[str], load: common.Workload) -> Work:
+def writing(generator: BatchGenerator | VllmGenerator, texts: list[str], load: common.Workload) -> Work:
     streams = count()
 
     def work() -> None:
