@@ -68,7 +68,9 @@ def ours(
     return writing(made, texts, load)
 
 
-def writing(generator: BatchGenerator | VllmGenerator, texts: list[str], load: common.Workload) -> Work:
+def writing(
+    generator: BatchGenerator | VllmGenerator, texts: list[str], load: common.Workload
+) -> Work:
     streams = count()
 
     def work() -> None:

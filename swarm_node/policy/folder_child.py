@@ -25,7 +25,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import swarm_node
 from swarm_node.common import linux
 from swarm_node.common.errors import first_line
 from swarm_node.policy.confined import READY, answer
@@ -41,6 +40,7 @@ from swarm_node.scoring.confinement import confine, silence
 from swarm_node.scoring.contract import Reader
 from swarm_node.scoring.sandbox import ALLOWED, LAST_WRITABLE, Sandbox
 
+PACKAGE = Path(__file__).parents[1]
 LOAD_SECONDS = 20  # of CPU time
 # CPU seconds for each character or id: Python takes longer than Rust
 ALLOWED_EACH = 2e-4
@@ -77,7 +77,7 @@ def readable(folder: Path) -> dict[Path, int]:
     places = {*sysconfig.get_paths().values(), *site.getsitepackages(), *sys.path, sys.prefix}
     places |= {
         sys.base_prefix,
-        str(Path(swarm_node.__file__).parent),
+        str(PACKAGE),
         "/lib",
         "/lib64",
         "/usr/lib",
