@@ -140,8 +140,8 @@ class Node:
             order = self.sampler.order(ready, rng)
             while order and len(chosen) < wanted:
                 count = max(1, self.sampler.at_once(wanted - len(chosen)))
-                offered, order = order[:count], order[count:]
-                asked = purse.beside(chosen, offered)
+                asked, order = order[:count], order[count:]
+                asked = purse.beside(chosen, asked)
                 spent += asked
                 asked, scored = [external for external in asked if external.author not in hung], []
                 for external, result in paired(asked, scoring.score(asked)):
