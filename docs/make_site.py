@@ -8,6 +8,7 @@ machine: no font, no script. No link leads nowhere; those to other sites are lis
 `python -m http.server -d .site/html` shows it; without a server, all but the search.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -32,6 +33,21 @@ SECTIONS = {  # heading -> pages, or a folder of them, whose README comes first
     "Results": ["docs/results"],
     "Project": ["CONTRIBUTING.md", "CHANGELOG.md"],
 }
+# Pages that others took in, and where what they said is now: links from elsewhere go on working
+MOVED = {
+    "docs/how-to/cards.html": "docs/how-to/your_card.html#in-a-container",
+    "docs/how-to/memory.html": "docs/how-to/your_card.html",
+}
+REDIRECT = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>This page has moved</title>
+<meta http-equiv="refresh" content="0; url={to}">
+</head>
+<body><p>This page has moved: <a href="{to}">{to}</a></p></body>
+</html>
+"""
 FOLDERS = ("docs", "docker", "protocol", "examples", "configs")
 SHOWN = {".md", ".png", ".gif", ".svg", ".csv", ".json", ".toml", ".yaml", ".py", ".sh", ".log"}
 CONFIG = """[project]
@@ -91,6 +107,13 @@ def mark(results: Path) -> None:
         (results / name).write_text(
             f"{title}\n\n> The code of its commands: {said}.\n{rest}", encoding="utf-8"
         )
+
+
+def redirect(html: Path) -> None:
+    """Writes a page in the place of each that has moved, which leads on to where it is now."""
+    for old, new in MOVED.items():
+        to = os.path.relpath(html / new, (html / old).parent)
+        (html / old).write_text(REDIRECT.format(to=to), encoding="utf-8")
 
 
 def navigation() -> str:
@@ -166,6 +189,7 @@ def main() -> int:
     if (code := subprocess.run(command, cwd=SITE, check=False).returncode) != 0:
         return code
     (SITE / "html" / "404.html").unlink()  # its links are right only at the root of a server
+    redirect(SITE / "html")
     if found := list(asking(SITE / "html")):
         sys.stderr.write("the site asks something of other machines:\n" + "\n".join(found) + "\n")
         return 1

@@ -162,6 +162,10 @@ class BatchGenerator:
         """See interfaces.Generator."""
         return self._policy.encode_observations(observations, last)
 
+    def rest(self) -> None:
+        """Forget what only saves the next round time: it makes a decoder anew."""
+        self._between.clear()
+
     def close(self) -> None:
         """See interfaces.Generator: there is nothing to let go of."""
 

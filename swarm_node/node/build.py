@@ -16,16 +16,18 @@ from protocol.messages import PeerId
 from swarm_node.environments.scored import Mixture
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.node.asynchronous import driving, trainer_side
+from swarm_node.node.card_use import watch_of
 from swarm_node.node.checkpoints import Keeper, Kept
 from swarm_node.node.evaluation import Validation
 from swarm_node.node.guest import Guest, Traffic
-from swarm_node.node.learner import Learner, build_learner, scoring_ahead
+from swarm_node.node.learner import Learner, build_learner, scoring_ahead, set_aside
 from swarm_node.node.loop import Session
 from swarm_node.node.practice import Practice
 from swarm_node.node.round import Node
 from swarm_node.node.stopping import Interrupted, stoppable
 from swarm_node.policy import named
 from swarm_node.policy.device import limit_gpu_memory
+from swarm_node.policy.hardware import uuid_of
 from swarm_node.policy.tried import FILE, Tried
 from swarm_node.rollouts.groups import Selection
 from swarm_node.scoring import sandbox
@@ -105,10 +107,13 @@ def work(
             keeper = Keeper(config, node, policy, telemetry, kept.measured, monotonic, practice)
             stop.saving = lambda: keeper.seconds
             keeper.look()
-            guest, traffic = Guest(config.limits, home), Traffic(home, config.limits.traffic)
+            card = watch_of(config.limits, uuid_of(policy.device), monotonic, warned)
+            guest = Guest(config.limits, home, card=card)
+            traffic = Traffic(home, config.limits.traffic)
             stack.callback(traffic.save)
             watched = runner, keeper, validation, network, stop, telemetry, guest, traffic, progress
-            Session(*watched, kept.done).run(config.max_rounds)
+            aside = set_aside(as_asked, node, policy)
+            Session(*watched, kept.done, aside=aside).run(config.max_rounds)
 
 
 def choosing(node: Node, environment: Mixture, practice: Practice, validation: Validation) -> Node:

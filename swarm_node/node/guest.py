@@ -1,5 +1,6 @@
-"""When a node rests to make room for the user of its machine (after `pause`, outside its hours, or
-on battery), and how many bytes it has exchanged with peers in this calendar month.
+"""When a node rests to make room for the user of its machine (after `pause`, outside its hours, on
+battery, or while another program uses its card), and how many bytes it has exchanged with peers in
+this calendar month.
 
 A resting node stays in memory, since loading takes longer than connecting. It leaves the swarm,
 since a user who pauses it expects its network traffic to stop, too. The wall clock tells hours and
@@ -67,9 +68,13 @@ class Guest:
         home: Path,
         now: Callable[[], datetime] = datetime.now,
         battery: Callable[[], bool] = on_battery,
+        card: Callable[[], str] = str,
     ) -> None:
+        """`card` says why to rest for another program on the card, see card_use.py; "" for no
+        reason.
+        """
         self._spans = spans_of(config.hours)
-        self._config, self._now, self._battery = config, now, battery
+        self._config, self._now, self._battery, self._card = config, now, battery, card
         self._file, self._asking = home / PAUSE_FILE, home / VALIDATE_FILE
 
     def resting(self) -> str:
@@ -80,7 +85,7 @@ class Guest:
             return f"outside its hours, {self._config.hours}"
         if self._config.battery == "pause" and self._battery():
             return "on battery"
-        return ""
+        return self._card()
 
     def asked(self) -> bool:
         """Whether a user asks for held-out questions now: True once for each request."""

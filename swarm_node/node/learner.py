@@ -15,9 +15,12 @@ import torch
 
 from protocol.messages import PeerId, Round
 from swarm_node.common import plugins
+from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment, with_environment
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.node.round import Node, judging
+from swarm_node.policy.aside import Aside
+from swarm_node.policy.batch import completion_lengths
 from swarm_node.policy.loading import configured_policy
 from swarm_node.policy.memory_plan import fitted
 from swarm_node.policy.plan import Plan, amount
@@ -118,6 +121,7 @@ def build_node(
         clock=perf_counter,
         external=external,
         fill_with_local=not exact_mix,
+        lengths=partial(completion_lengths, policy),
     )
 
 
@@ -133,6 +137,27 @@ def build_generator(config: LearningConfig, policy: Policy) -> Generator:
 def build_defence(config: DefenceConfig) -> LayeredDefence:
     """The layers in the order in which the configuration names them."""
     return LayeredDefence([plugins.chosen("defences", name, LAYERS)() for name in config.layers])
+
+
+def set_aside(config: NodeConfig, node: Node, policy: Policy) -> Aside | None:
+    """What gives the card's memory back while the node rests; None where it keeps it, or has none.
+    UserError where that memory is not in one process, or cannot be moved.
+    """
+    if config.limits.rest == "keep" or policy.device.type == "cpu":
+        return None
+    hindrances = {
+        "--asynchronous.enabled": config.asynchronous.enabled,
+        "--model.quantization nf4": config.model.quantization != "none",
+        f"--fp8.precision {config.fp8.precision}": config.fp8.precision != "bf16",
+        "--vllm.url": bool(config.vllm.url),
+    }
+    for option in (option for option, given in hindrances.items() if given):
+        raise UserError(
+            f"limits.rest free cannot move what {option} keeps on the card: leave one of the two"
+        )
+    generator, trainer = node.generator, node.trainer
+    assert isinstance(generator, BatchGenerator) and isinstance(trainer, GrpoTrainer)
+    return Aside(trainer.held, generator.rest)
 
 
 def build_trainer(

@@ -17,6 +17,7 @@ from swarm_node.node.checkpoints import Keeper
 from swarm_node.node.evaluation import Validation
 from swarm_node.node.guest import Guest, Traffic
 from swarm_node.node.stopping import Interrupted, Stop
+from swarm_node.policy.aside import Aside
 from swarm_node.rollouts.interfaces import Runner
 from swarm_node.telemetry.events import (
     Listening,
@@ -31,6 +32,7 @@ from swarm_node.telemetry.recent import RecentRounds
 
 LINE_CHARS = 400  # of a line from the network that are shown
 REST_SECONDS = 0.5  # between two checks whether to go on
+NO_ROOM = "the graphics card has no room for the model yet"  # why a node rests on
 
 
 @dataclass
@@ -51,6 +53,7 @@ class Session:
     addresses: tuple[str, ...] = ()  # as last reported
     told: set[str] = field(default_factory=set)  # tasks that were said not to be validated
     capped: bool = False  # whether the traffic of this month is used up
+    aside: Aside | None = None  # moves the model off the card while the node rests
 
     def run(self, max_rounds: int) -> None:
         """Run rounds until told to stop, or until `max_rounds` are done in all; 0 sets no end."""
@@ -165,14 +168,25 @@ class Session:
         self.network.rest(True)
         # Else a signal would end it without a last line
         before, self.stop.to_save = self.stop.to_save, True
+        if self.aside is not None:
+            self.aside.leave()
         while reason and not self.stop.wanted:
             self.pause(REST_SECONDS)
-            reason = self.guest.resting()
+            if (now := self.guest.resting() or self._come_back()) and now != reason:
+                self.telemetry.emit(Resting(now))
+            reason = now
         if not reason:
             self.stop.to_save = before
             self.network.rest(self.capped)
             self.telemetry.emit(Resting(""))
         return reason
+
+    def _come_back(self) -> str:
+        """Moves the model back to the card, if it was moved off it. Returns why the node has to
+        rest on; "" where it may go on.
+        """
+        back = self.aside is None or self.aside.come_back()
+        return "" if back else NO_ROOM
 
     def _pass_on(self) -> None:
         """Passes on what the network tells the user: new addresses, and lines. Counts the

@@ -22,6 +22,7 @@ from swarm_node.node.episodes import (
     plays_of,
     replayed,
 )
+from swarm_node.rollouts.cost import TOO_LONG, Lengths, Purse
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.groups import (
     DIVERGED,
@@ -35,7 +36,7 @@ from swarm_node.rollouts.groups import (
     Selection,
     Skipped,
 )
-from swarm_node.rollouts.inbox import Draw, Inbox
+from swarm_node.rollouts.inbox import Draw, Inbox, Verdict
 from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
 from swarm_node.rollouts.sampler import Sampler, Seen, choose_local
 from swarm_node.rollouts.scoring_ahead import ExternalScoring, ScoringInStep
@@ -65,6 +66,7 @@ class Node:
     watch: Callable[[Selection], None] | None = None
     external: ExternalScoring | None = None  # None: they are scored as they are selected
     fill_with_local: bool = True  # whether local groups take the places of missing external ones
+    lengths: Lengths | None = None  # None: a round trains on external groups of any length
 
     def run_round(self, now: Round) -> RoundReport:
         return self.train(self.select(self.publish(self.generate(now, self.inbox.questions()))))
@@ -119,25 +121,29 @@ class Node:
         the rollouts of others itself, since it trusts no reward but its own, and leaves out groups
         in which all completions score alike, which would teach nothing. The sampler says how many
         groups of either kind there are and in which order others' groups are considered, and the
-        defence what of them may be trained on. A group of a peer may serve several quick rounds.
-        Where too few are there, local groups take their places.
+        defence what of them may be trained on. A group of a peer may serve several quick rounds,
+        and one that is too long for this machine serves none. Where too few are there, local groups
+        take their places.
         """
         inbox, now = self.inbox, generated.round
         rng = Random(f"{self.seed}/{self.peer_id}/{now}")
+        purse = self._purse(generated.groups)
         with _timed(self.clock, "collect") as collecting:
-            inbox.arrive(self.network.collect(now), now)
+            taken, too_long = purse.admitted(self.network.collect(now))
+            inbox.arrive(taken, now)
         self.sampler.begin(Seen(now, generated.groups, inbox.peers()))
         local, spare, wanted = self._choose_local(generated.groups, rng)
         with _timed(self.clock, "score") as scoring:
-            draw = self._draw(generated, wanted, rng)
-        for verdict in inbox.settle(draw, now):
+            draw = self._draw(generated, wanted, purse, rng)
+        unwanted = [Verdict(group, useful=False) for group in too_long]
+        for verdict in [*inbox.settle(draw, now), *unwanted]:
             self.network.verdict(verdict.group, verdict.useful, verdict.fault)
-        serving = inbox.serve(wanted, self.clock(), rng)
+        serving = purse.affordable(inbox.serve(wanted, self.clock(), rng))
         external = self._compared(serving, generated.answers, rng)
         if self.fill_with_local:
             local += spare[: max(0, wanted - len(external))]
         seconds = _sum(generated.seconds, collecting, scoring)
-        skipped = _left_out(draw, external)
+        skipped = _left_out(draw, external, too_long)
         return Selection(
             generated, local, external, draw.refused, skipped, seconds, draw.considered
         )
@@ -185,8 +191,15 @@ class Node:
             seconds=_sum(dict.fromkeys(PHASES, 0.0), selection.seconds, seconds),
         )
 
-    def _draw(self, generated: Generated, wanted: int, rng: Random) -> Draw:
-        """Considers groups of peers in the sampler's order, until `wanted` of them are chosen."""
+    def _purse(self, own: Sequence[Group]) -> Purse:
+        """What this round may spend on external groups, in tokens."""
+        groups, given = self.config.external_groups, self.config.external_tokens
+        return Purse.of_round(own, groups, self.lengths, self.defence.adds, given)
+
+    def _draw(self, generated: Generated, wanted: int, purse: Purse, rng: Random) -> Draw:
+        """Considers groups of peers in the sampler's order, until `wanted` of them are chosen or
+        the purse is spent. What does not fit into it any more waits for the next round.
+        """
         scoring = self.external or ScoringInStep(partial(score_external, self.environment))
         candidates = scoring.candidates(
             self.inbox, self.config.external_groups, generated.groups, self.sampler.reads_rewards
@@ -196,12 +209,12 @@ class Node:
         order = self.sampler.order(candidates, rng)
         while order and (missing := wanted - len(draw.chosen)) > 0:
             count = max(1, self.sampler.at_once(missing))
-            batch, order = order[:count], order[count:]
+            batch, order = purse.beside(draw.chosen, order[:count]), order[count:]
             scored = self.inbox.look(draw, batch, scoring.score)
             passed, refused = self.defence.screen(written_here, scored, rng)
             draw.passed += passed
             draw.refused += refused
-            draw.chosen = self.sampler.choose(draw.passed, wanted)
+            draw.chosen = self.sampler.choose(purse.affordable(draw.passed), wanted)
         return draw
 
     def _compared(
@@ -321,9 +334,10 @@ def _sum(*parts: Seconds) -> Seconds:
     return total
 
 
-def _left_out(draw: Draw, external: Sequence[Group]) -> Counts:
+def _left_out(draw: Draw, external: Sequence[Group], too_long: Sequence[Group]) -> Counts:
     """Why groups of peers are not among those to train on, and how many for each reason."""
     reasons = Counter(draw.faults.values())
+    reasons.update(TOO_LONG for _ in too_long)
     reasons.update(refused.reason for refused in draw.refused)
     reasons.update(WITHOUT_SIGNAL for group in draw.considered if not group.informative)
     reasons.update(NO_BETTER for group in external if not group.from_others)

@@ -201,6 +201,21 @@ def _encoded(sample: Sample, policy: Encoder) -> tuple[Sequence[int], Sequence[b
     return transcript.encode_episode(episode, sample.observations, policy)
 
 
+def completion_lengths(policy: Encoder, group: Group) -> list[int]:
+    """Tokens of each completion of the group, as `tokenise` would have them, without what an
+    environment says between its turns.
+    """
+    return [
+        sample.tokens.written if sample.tokens else _encoded_length(sample, policy)
+        for sample in group.samples
+    ]
+
+
+def _encoded_length(sample: Sample, policy: Encoder) -> int:
+    text = "".join(sample.written)
+    return len(policy.encode_completion(text, ended=sample.episode.ended))
+
+
 def _seen(values: Sequence[float], mask: Sequence[bool]) -> Sequence[float]:
     """The values of the tokens that the policy wrote."""
     return list(compress(values, mask)) if mask else values

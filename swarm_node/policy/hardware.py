@@ -66,6 +66,15 @@ def multiplies_bfloat16(device: torch.device) -> bool:
     return bool(torch.version.hip) or torch.cuda.get_device_capability(device) >= AMPERE
 
 
+def uuid_of(device: torch.device) -> str:
+    """The name of a card of NVIDIA by which its driver knows it, whatever cards this process may
+    see; "" for another device.
+    """
+    if device.type != "cuda" or torch.version.hip:
+        return ""
+    return f"GPU-{torch.cuda.get_device_properties(device).uuid}"
+
+
 @cache
 def exact_device(device: torch.device) -> torch.device:
     """Where numbers of this device are computed in float64: there, or on the CPU where the device

@@ -48,6 +48,8 @@ class Layer(Protocol):
 
     reason: str = ""  # of a refusal: short and stable, a key for counting
     compares: bool = False  # whether `mix` reads local completions, which the node then generates
+    # Completions of an external group, at most, that `mix` leaves in it; None: all of them
+    adds: int | None = None
 
     def keep(self, local: Sequence[Group], groups: Sequence[Group], rng: Random) -> Sequence[Kept]:
         """The samples that may be trained on, for each external group: all, unless a layer says
@@ -117,7 +119,7 @@ class NgramsLayer(Layer):
 class RescueLayer(Layer):
     """Adds external completions to local ones of the same prompt, which they are compared with."""
 
-    compares = True
+    compares, adds = True, ADDED
 
     def mix(self, local: Group, external: Group, rng: Random) -> Group:
         return mixed(local, external, rng)
@@ -160,6 +162,11 @@ class LayeredDefence:
     def compares(self) -> bool:
         """Whether selected groups are compared with local completions of the same prompts."""
         return any(layer.compares for layer in self._layers)
+
+    @property
+    def adds(self) -> int | None:
+        """How many completions of an external group are trained on at most; None: all of them."""
+        return min((layer.adds for layer in self._layers if layer.adds is not None), default=None)
 
     def mix(self, local: Group, external: Group, rng: Random) -> Group:
         """The group to train on in place of a selected one. `local`: completions of the same prompt

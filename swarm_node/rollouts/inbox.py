@@ -184,7 +184,7 @@ class Verdict:
 
     group: Group
     useful: bool
-    fault: str
+    fault: str = ""
 
 
 class Inbox:

@@ -30,6 +30,12 @@ class RoundConfig(Section):
     """Number of external groups, those of peers, in the training set of a round (J in the paper).
     0: train alone.
     """
+    external_tokens: Count = 0
+    """Tokens of peers' completions that a round trains on at most. Longer groups are skipped and
+    counted as "too long for this machine". 0: as many as if peers wrote as much as this node does,
+    and a tenth of what its own completions of the round have, so that a round takes at most a tenth
+    longer than among nodes like this one.
+    """
     sampler: Annotated[str, PlugIn("samplers")] = "uniform"
     """How the groups of a training set are chosen: a registered sampler, or FILE:CLASS.
     docs/how-to/sampler.md lists the samplers. uniform: skip uninformative groups, and choose from
@@ -103,12 +109,14 @@ class DefenceConfig(Section):
 
     layers: Annotated[
         tuple[Annotated[str, PlugIn("defences", besides=LAYERS)], ...], Alias("--defence")
-    ] = LAYERS
-    """Layers of the defence, in the order in which they work: these names, or FILE:CLASS.
-    length: drop completions that are much longer than local ones. ngrams: drop completions that
-    contain strings which better external completions share and local ones lack. rescue: complete
-    the prompt here as well, and keep only those external completions that score higher than the
-    mean of the local ones; they join the local group.
+    ] = ("ngrams", "rescue")
+    """Layers of the defence, in the order in which they work: these names, or FILE:CLASS. ngrams:
+    drop completions that contain strings which better external completions share and local ones
+    lack. rescue: complete the prompt here as well, and keep only those external completions that
+    score higher than the mean of the local ones; they join the local group. length: drop
+    completions that are much longer than local ones; it stops none of the attacks that we know, and
+    keeps small models from learning from larger ones. `round.external_tokens` bounds what long
+    completions cost.
     """
 
 

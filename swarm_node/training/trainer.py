@@ -7,7 +7,7 @@ probabilities are unknown and would not be comparable.
 """
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +23,7 @@ from torch import Tensor
 from swarm_node.common.batched import paired
 from swarm_node.common.errors import Diverged, first_line
 from swarm_node.policy import soundness
+from swarm_node.policy.aside import state_of, tensors_of
 from swarm_node.policy.batch import (
     Batch,
     TokenGroup,
@@ -171,6 +172,15 @@ class GrpoTrainer:
             if isinstance(error, Diverged) or not isinstance(error, Exception):
                 self._put_back(before)
             raise
+
+    def held(self) -> Iterator[Tensor]:
+        """All tensors that training holds between two rounds: of the model, of the reference for a
+        KL penalty, and the optimiser's state.
+        """
+        yield from tensors_of(self.policy.model)
+        if self._reference is not None and self._reference is not self.policy:
+            yield from tensors_of(self._reference.model)
+        yield from state_of(self.optimizer)
 
     def is_finite(self) -> bool:
         """See interfaces.Trainer."""

@@ -21,6 +21,7 @@ LANES = {
     ],
     "memory": ["tests/core/training/test_optimisers.py", "tests/core/training/test_four_bits.py"],
     "docs": ["tests/house/test_site.py"],
+    "card": ["tests/core/node/test_card_use.py"],
     "data": ["tests/core/environments/test_dataset.py"],
     "math": ["tests/core/environments/test_dataset.py"],
     "verifiers": ["tests/core/environments/test_taskset.py"],

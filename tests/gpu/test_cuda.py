@@ -7,6 +7,7 @@ import torch
 
 from protocol.messages import PeerId
 from swarm_node.generation.generator import BatchGenerator
+from swarm_node.policy.aside import Aside
 from swarm_node.policy.device import is_shortage, pin
 from swarm_node.policy.fp8 import kernels
 from swarm_node.policy.fp8.quantise import quantise
@@ -15,6 +16,7 @@ from swarm_node.rollouts.groups import Completions, Group
 from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
 from tests.groups import episodes_of, group, tokens_of
+from tests.models import GENERATION, LESSON, tiny_policy
 
 pytestmark = [
     pytest.mark.gpu,
@@ -149,3 +151,21 @@ def test_memory_that_runs_out_in_a_recording_is_a_shortage() -> None:
 def test_a_second_card_replays_too() -> None:
     policy = load_policy(ModelConfig(name="dense", device="cuda:1"))
     assert BatchGenerator(policy, GenerationConfig(), decoder="native").replays
+
+
+def test_on_a_card_memory_is_given_back_and_training_goes_on_with_the_same_numbers() -> None:
+    policy = tiny_policy("Qwen2", hidden_size=256, intermediate_size=1024)
+    policy.model.to("cuda")
+    policy.device = torch.device("cuda")
+    trainer = GrpoTrainer(policy, TrainingConfig(), GENERATION)
+    trainer.update([LESSON])
+    before, held = [tensor.cpu() for tensor in trainer.held()], torch.cuda.memory_allocated()
+    away = Aside(trainer.held)
+    away.leave()
+    assert {tensor.device.type for tensor in trainer.held()} == {"cpu"}
+    assert torch.cuda.memory_allocated() < held / 10
+    assert away.come_back()
+    assert all(
+        torch.equal(one, other.cpu()) for one, other in zip(before, trainer.held(), strict=True)
+    )
+    assert trainer.update([LESSON]).optimizer_steps == 1

@@ -136,13 +136,16 @@ def test_readme_has_the_figures_of_attacks_that_the_results_have() -> None:
     assert f"{percent(1 - float(storm[1]))} fewer rounds" in told
 
 
-def test_readme_has_the_models_for_each_card_that_the_page_of_memory_has() -> None:
-    plans = re.compile(r"`(?:configs/)?(\w+\.toml)`: ([\w.-]+)")
+def test_readme_has_the_models_for_each_card_that_the_page_of_cards_has() -> None:
     section = README.partition("## Your graphics card")[2].partition("\n## ")[0]
-    told = {line[:7]: plans.findall(line) for line in section.splitlines() if " GB |" in line}
-    memory = (DOCS / "how-to" / "memory.md").read_text().splitlines()
-    planned = {line[:7]: plans.findall(line) for line in memory if " GB |" in line}
-    assert told and told == planned
+    plans = re.compile(r"`configs/(\w+_(\d+)gb\.toml)`: ([\w.-]+)")
+    lines = [line for line in section.splitlines() if " GB |" in line]
+    told = [plan for line in lines for plan in plans.findall(line)]
+    page_of_cards = (DOCS / "how-to" / "your_card.md").read_text()
+    of_page = re.compile(r"\| `(\w+_(\d+)gb\.toml)` \| (?:adapters of )?([\w.-]+)")
+    assert told and sorted(told) == sorted(of_page.findall(page_of_cards))
+    for line in lines:
+        assert {size for _, size, _ in plans.findall(line)} == {line.split()[1]}
 
 
 def test_readme_does_not_promise_what_is_not_there() -> None:

@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 from tests.commands import python
+from tests.house.test_pages import anchors
 from tests.pages import script
 
 ROOT = Path(__file__).parents[2]
@@ -39,6 +40,25 @@ def test_a_script_from_elsewhere_is_found(maker: ModuleType, tmp_path: Path) -> 
         '<a href="https://example.org">x</a><script async src="https://example.org/x.js">'
     )
     assert list(maker.asking(tmp_path)) == ['a.html: <script async src="https://example.org/x.js"']
+
+
+def test_a_link_to_a_page_that_moved_leads_to_where_it_is_now(
+    maker: ModuleType, tmp_path: Path
+) -> None:
+    assert maker.MOVED
+    for old, new in maker.MOVED.items():
+        page, _, heading = new.replace(".html", ".md").partition("#")
+        assert not (ROOT / old.replace(".html", ".md")).exists()
+        assert not heading or heading in anchors(ROOT / page)
+        (tmp_path / old).parent.mkdir(parents=True, exist_ok=True)
+        with (tmp_path / new.partition("#")[0]).open("a", encoding="utf-8") as target:
+            target.write(f'<h2 id="{heading}">' if heading else "")
+    maker.redirect(tmp_path)
+    assert maker.followed(tmp_path) == ([], set())
+    # A reader need not click
+    for old, new in maker.MOVED.items():
+        text = (tmp_path / old).read_text(encoding="utf-8")
+        assert f'content="0; url={Path(new).name}"' in text
 
 
 @pytest.mark.slow

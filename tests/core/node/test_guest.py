@@ -8,10 +8,10 @@ import pytest
 from pydantic import ValidationError
 
 from swarm_node.node.guest import Guest, Traffic
-from swarm_node.node.loop import Session
+from swarm_node.node.loop import NO_ROOM, Session
 from swarm_node.node.stopping import Stop
 from swarm_node.settings.limits import PAUSE_FILE, VALIDATE_FILE, LimitsConfig, spans_of
-from swarm_node.telemetry.events import Telemetry
+from swarm_node.telemetry.events import Resting, Telemetry
 
 
 def at(hour: int, minute: int = 0, month: int = 11) -> datetime:
@@ -74,9 +74,9 @@ def test_traffic_is_counted_over_restarts_up_to_the_limit_of_the_month(tmp_path)
     assert not Traffic(tmp_path, 0, lambda: at(3)).exceeded(10**12)
 
 
-def test_a_rest_ends_without_traffic_where_that_of_the_month_is_used_up() -> None:
-    """After the rest the node trains again, but still does not share."""
-    reasons, rested = iter(["on battery", "on battery", "", ""]), list[bool]()
+def session(reasons: list[str], rested: list[bool], events: list, aside=None) -> Session:
+    """A session of one round. `reasons`: why to rest, look by look."""
+    looks = iter(reasons)
     network = SimpleNamespace(
         addresses=(),
         traffic=0,
@@ -89,16 +89,40 @@ def test_a_rest_ends_without_traffic_where_that_of_the_month_is_used_up() -> Non
     report = SimpleNamespace(external_informative=0, external_considered=0)
     runner = SimpleNamespace(run_round=lambda now: report, waiting=list)
     never = SimpleNamespace(due=lambda done, asked=False: False, save=lambda done, waiting: "")
-    guest = SimpleNamespace(resting=lambda: next(reasons), asked=bool)
+    guest = SimpleNamespace(resting=lambda: next(looks), asked=bool)
     traffic = SimpleNamespace(exceeded=lambda total: True, megabytes=3.0)
     progress = SimpleNamespace(note=lambda name, value: None)
-    session = Session(
-        runner, never, never, network, Stop(9.0), Telemetry([]), guest, traffic, progress, 0
+    sink = SimpleNamespace(take=events.append, close=lambda: None)
+    made = Session(
+        runner, never, never, network, Stop(9.0), Telemetry([sink]), guest, traffic, progress, 0
     )  # type: ignore[arg-type]
-    session.pause = lambda seconds: None
-    session.run(1)
+    made.pause, made.aside = lambda seconds: None, aside
+    return made
+
+
+def test_a_rest_ends_without_traffic_where_that_of_the_month_is_used_up() -> None:
+    """After the rest the node trains again, but still does not share."""
+    rested: list[bool] = []
+    session(["on battery", "on battery", "", ""], rested, []).run(1)
     # The limit is reached; the rest begins; it ends, and the limit stays
     assert rested == [True, True, True]
+
+
+def test_a_node_that_gave_its_memory_back_goes_on_when_the_card_has_room_again() -> None:
+    calls: list[str] = []
+    room = iter([False, False, True])
+
+    def come_back() -> bool:
+        calls.append("come back")
+        return next(room)
+
+    aside = SimpleNamespace(leave=lambda: calls.append("leave"), come_back=come_back)
+    events: list = []
+    session(["a game", "a game", "", "", "", ""], [], events, aside).run(1)
+    # Nothing is moved back while somebody plays
+    assert calls == ["leave", "come back", "come back", "come back"]
+    reasons = [event.reason for event in events if isinstance(event, Resting)]
+    assert reasons == ["a game", NO_ROOM, ""]
 
 
 def test_a_count_that_cannot_be_read_begins_anew(tmp_path):

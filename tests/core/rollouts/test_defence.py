@@ -8,7 +8,8 @@ from protocol.messages import Call, Episode, Turn
 from swarm_node.node.learner import build_defence
 from swarm_node.rollouts.defence import EnrichmentAlarm, longest, mixed, strings_of
 from swarm_node.rollouts.groups import Group, Refused, Tokens
-from swarm_node.settings import DefenceConfig
+from swarm_node.settings import DefenceConfig, NodeConfig
+from tests.commands import resolve
 from tests.groups import scored, with_tokens
 from tests.models import text_group
 
@@ -70,6 +71,25 @@ def test_every_turn_of_an_episode_and_what_it_hands_to_tools_is_looked_at() -> N
 def test_a_node_that_generated_nothing_has_no_length_to_compare_with() -> None:
     received = [text_group([1.0, 0.0], ["12" * 100, "5"])]
     assert screen(("length",), received)[0] == received
+
+
+def test_the_default_leaves_length_to_cost() -> None:
+    """A CPU beside a card: what is long and right is not refused for that."""
+    defence = build_defence(DefenceConfig())
+    own = [local_group([0.0, 1.0], ["123", "12"])]
+    long = text_group([1.0, 0.0], ["so it is " * 100 + "12", "5"])
+    assert defence.screen(own, [long], Random(0)) == ([long], [])
+    assert defence.compares and defence.adds == 2
+
+
+def test_a_configuration_that_names_length_goes_on_working(tmp_path) -> None:
+    file = tmp_path / "old.toml"
+    file.write_text('[defence]\nlayers = ["length", "ngrams", "rescue"]\n')
+    defence = build_defence(resolve(NodeConfig, file, {}).defence)
+    own = [local_group([0.0, 1.0], ["123", "12"])]
+    long = text_group([1.0, 0.0], ["so it is " * 100 + "12", "5"], author="eve")
+    groups, refused = defence.screen(own, [long], Random(0))
+    assert groups == [] and [entry.reason for entry in refused] == ["longer than local"]
 
 
 def test_rescue_compares_right_external_completions_with_local_ones_only() -> None:
