@@ -166,7 +166,7 @@ class LlamaDecoder:
         self._heads, self._kv_heads = config.num_attention_heads, config.num_key_value_heads
         self._head_dim = getattr(config, "head_dim", None) or config.hidden_size // self._heads
         self._eps = config.rms_norm_eps
-        self._embedding = model.model.embed_tokens.weight.detach()
+        self._embedding: Tensor = model.model.embed_tokens.weight.detach()
         self._final_norm = self._cast(model.model.norm.weight)
         self._head = self._output(model)
         self._model, self._blocks = model, model.model.layers
