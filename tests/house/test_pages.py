@@ -9,7 +9,6 @@ FOLDERS = ("docs", "docker", "protocol", "examples")
 PAGES = sorted(
     [*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md"))]
 )
-MOST_WORDS = 4200  # of ARCHITECTURE.md, drawings included: one essay that is read to its end
 EXAMPLES = ("my_", "FILE")  # names of files that a reader would write
 
 
@@ -75,7 +74,3 @@ def test_every_module_that_a_page_names_exists() -> None:
         (page, name) for page, name in found if not any(file.endswith(f"/{name}") for file in files)
     ]
     assert [f"{page.relative_to(ROOT)}: {name}" for page, name in missing] == []
-
-
-def test_the_architecture_is_one_essay() -> None:
-    assert len((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split()) <= MOST_WORDS
