@@ -109,13 +109,13 @@ class DefenceConfig(Section):
 
     layers: Annotated[
         tuple[Annotated[str, PlugIn("defences", besides=LAYERS)], ...], Alias("--defence")
-    ] = ("ngrams", "rescue")
+    ] = LAYERS
     """Layers of the defence, in the order in which they work: these names, or FILE:CLASS. ngrams:
     drop completions that contain strings which better external completions share and local ones
     lack. rescue: complete the prompt here as well, and keep only those external completions that
     score higher than the mean of the local ones; they join the local group. length: drop
-    completions that are much longer than local ones; it stops none of the attacks that we know, and
-    keeps small models from learning from larger ones. `round.external_tokens` bounds what long
+    completions that are much longer than local ones; it keeps small
+    models from learning from larger ones. `round.external_tokens` bounds what long
     completions cost.
     """
 

@@ -1,5 +1,5 @@
 """The notebook for a free T4, run by a real kernel on this machine's CPU: every cell as it stands,
-installation and joining by code included.
+installation included.
 """
 
 import json
@@ -8,14 +8,10 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tests.commands import ended_well, started
-from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
 NOTEBOOK = ROOT / "examples" / "notebook" / "t4.ipynb"
@@ -44,7 +40,7 @@ def written(executed: Path) -> str:
 
 def test_the_committed_notebook_has_no_outputs() -> None:
     code = [cell for cell in cells() if cell["cell_type"] == "code"]
-    assert len(code) >= 8
+    assert len(code) >= 5
     assert [cell["id"] for cell in code if cell["outputs"] or cell["execution_count"]] == []
 
 
@@ -87,31 +83,13 @@ def source(tmp_path: Path) -> Path:
     return shutil.copytree(ROOT, tmp_path / "source", ignore=left_out)
 
 
-@pytest.fixture
-def code(tmp_path: Path) -> Iterator[str]:
-    """The invitation of a running node that practises the starters' first tasks."""
-    home = tmp_path / "founder"
-    flags = ("--home", home, "--swarm", tmp_path.name)
-    tasks = ("--model.name", "rare", "--environment.tasks", "gcd/tiny", "lcm/tiny")
-    founder = started("run", *flags, *tasks, loaded=True, stdout=subprocess.DEVNULL)
-    try:
-        until(lambda: (home / "addresses").exists(), 300.0, "an address")
-        yield ended_well("invite", "--home", home).stdout.strip()
-    finally:
-        founder.terminate()
-        founder.wait(60)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_every_cell_runs_by_a_real_kernel(
-    tmp_path: Path, kernel: Path, source: Path, code: str
-) -> None:
+def test_every_cell_runs_by_a_real_kernel(tmp_path: Path, kernel: Path, source: Path) -> None:
     home, executed = tmp_path / "home", tmp_path / "executed.ipynb"
     variables = {
         **os.environ,
         "SOURCE": str(source),
-        "CODE": code,
         "NODE_HOME": str(home),
         # Nothing is fetched: what it needs is beside it
         "PIP_NO_DEPS": "1",
@@ -131,7 +109,4 @@ def test_every_cell_runs_by_a_real_kernel(
     )
     assert done.returncode == 0, done.stderr[-4000:]
     text = written(executed)
-    assert "round 19: reward" in text
-    assert "joining the swarm" in text
-    assert "40 rounds, which trained on " in text
-    assert "trained on 0 groups" not in text
+    assert "round 19: reward" in text and "ended: round " in text

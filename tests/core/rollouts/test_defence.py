@@ -73,9 +73,9 @@ def test_a_node_that_generated_nothing_has_no_length_to_compare_with() -> None:
     assert screen(("length",), received)[0] == received
 
 
-def test_the_default_leaves_length_to_cost() -> None:
+def test_without_length_what_is_long_and_right_passes() -> None:
     """A CPU beside a card: what is long and right is not refused for that."""
-    defence = build_defence(DefenceConfig())
+    defence = build_defence(DefenceConfig(layers=("ngrams", "rescue")))
     own = [local_group([0.0, 1.0], ["123", "12"])]
     long = text_group([1.0, 0.0], ["so it is " * 100 + "12", "5"])
     assert defence.screen(own, [long], Random(0)) == ([long], [])
