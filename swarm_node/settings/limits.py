@@ -51,21 +51,21 @@ class LimitsConfig(Section):
     battery: Literal["train", "pause"] = "train"
     """What a laptop does when it runs on battery. pause: stop training until it is plugged in."""
     card: Literal["train", "pause"] = "train"
-    """What the node does while another program, such as a game, uses its NVIDIA card. pause: stop
-    training until the card has been free for half a minute. Needs the extra `card`.
+    """What the node does while another program, such as a game, uses its NVIDIA GPU. pause: stop
+    training until the GPU has been free for half a minute. Needs the extra `card`.
     """
     card_busy: Annotated[int, Field(ge=0, le=100)] = 20
-    """With `limits.card pause`: percent of the time. Another program that keeps the card busy for
+    """With `limits.card pause`: percent of the time. Another program that keeps the GPU busy for
     longer counts as using it. 0: this does not count.
     """
     card_memory: Count = 2000
-    """With `limits.card pause`: megabytes of the card. Another program that holds more counts as
+    """With `limits.card pause`: megabytes of the GPU. Another program that holds more counts as
     using it. 0: this does not count.
     """
     rest: Literal["keep", "free"] = "keep"
-    """What becomes of the card's memory while the node rests, for whatever reason. keep: the model
-    stays there. free: the model and the optimiser's state wait in the memory of the machine, and
-    return when the node goes on.
+    """What happens to the memory of the GPU while the node rests, for whatever reason. keep: the
+    model stays there. free: the model and the optimiser's state wait in the memory of the machine,
+    and return when the node continues.
     """
     traffic: Count = 0
     """Megabytes that the node can exchange with others in a calendar month, sent and received

@@ -49,7 +49,8 @@ WORDS = {
     r"\b(dapo|sft)\b(?! *:)": "dynamic sampling, imitation",
     r"\b(?-i:SmolLM2-135M)\b(?!-Instruct)": "SmolLM2-135M-Instruct",
     # A card is a graphics card: of a swarm it is a manifest, in a repository a model card
-    r"(?<!model )\bcards?\b": "GPU, manifest",
+    # The option limits.card and the extra `card` are names
+    r"(?<!model )(?<!graphics )(?<![.`])\bcards?\b": "GPU, manifest",
 }
 # Reasons of the protocol, which other implementations compare; `protocol.card.told` says them
 OF_THE_PROTOCOL = ("protocol/card.py", "protocol/member.py")
