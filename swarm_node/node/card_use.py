@@ -54,11 +54,20 @@ class Nvml(Protocol):
 
     NVMLError: type[Exception]
 
-    def nvmlInit(self) -> None: ...
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> Any: ...
-    def nvmlDeviceGetComputeRunningProcesses(self, handle: Any) -> Sequence[Any]: ...
-    def nvmlDeviceGetGraphicsRunningProcesses(self, handle: Any) -> Sequence[Any]: ...
-    def nvmlDeviceGetProcessUtilization(self, handle: Any, since: int) -> Sequence[Any]: ...
+    def nvmlInit(self) -> None:
+        """Opens the driver, for as long as this process lives."""
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> Any:
+        """The card with this name of the driver."""
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: Any) -> Sequence[Any]:
+        """Processes that compute on it, each with its `pid` and `usedGpuMemory` in bytes."""
+
+    def nvmlDeviceGetGraphicsRunningProcesses(self, handle: Any) -> Sequence[Any]:
+        """The same of processes that draw on it."""
+
+    def nvmlDeviceGetProcessUtilization(self, handle: Any, since: int) -> Sequence[Any]:
+        """Samples newer than `since` (microseconds) of how busy each `pid` kept it."""
 
 
 def family() -> frozenset[int]:
