@@ -209,8 +209,9 @@ class Node:
         order = self.sampler.order(candidates, rng)
         while order and (missing := wanted - len(draw.chosen)) > 0:
             count = max(1, self.sampler.at_once(missing))
-            batch, order = purse.beside(draw.chosen, order[:count]), order[count:]
-            scored = self.inbox.look(draw, batch, scoring.score)
+            batch, order = order[:count], order[count:]
+            affordable = purse.beside(draw.chosen, batch)
+            scored = self.inbox.look(draw, affordable, scoring.score)
             passed, refused = self.defence.screen(written_here, scored, rng)
             draw.passed += passed
             draw.refused += refused

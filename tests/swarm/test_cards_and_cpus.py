@@ -163,4 +163,4 @@ def test_nobody_is_charged_for_a_group_that_is_too_long() -> None:
     published = sum(group.informative for group in generated.groups)
     assert report.skipped[TOO_LONG] == published == len(verdicts) > 1
     assert set(verdicts) == {(False, "")}
-    assert IDENTITIES[0].peer_id not in {group.author for group in reader.pool.candidates()}
+    assert IDENTITIES[0].peer_id not in {group.author for group in reader.inbox.candidates()}

@@ -17,7 +17,6 @@ from swarm_node.policy.loading import load_policy
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.settings import GenerationConfig, ModelConfig, NodeConfig, TrainingConfig
 from swarm_node.telemetry.events import CheckpointSaved, Event, Telemetry, Warned
-from swarm_node.training import checkpoint
 from swarm_node.training.trainer import GrpoTrainer
 from tests.groups import episodes_of
 from tests.models import (
@@ -256,7 +255,7 @@ def test_a_checkpoint_is_given_up_with_a_warning(tmp_path, monkeypatch) -> None:
         lambda: 0.0,
     )
     keeper.save(1, [])
-    monkeypatch.setattr(checkpoint, "save_file", fail)
+    monkeypatch.setattr("swarm_node.training.trainer.save_file", fail)
     keeper.save(2, [])
     assert [type(event) for event in seen] == [CheckpointSaved, Warned]
     assert [path.name for path in Path(tmp_path, "checkpoints").iterdir()] == ["00000001"]
