@@ -273,7 +273,7 @@ def test_the_real_package_becomes_a_model_that_answers(monkeypatch) -> None:
     policy = load_policy(ModelConfig(name=OF_PACKAGE, device="cpu", dtype="bfloat16"))
     assert sum(p.numel() for p in policy.model.parameters()) == 134_515_008
     asked = policy.tokenizer("The capital of France is", return_tensors="pt")
-    assert policy.tokenizer.decode(policy.model(**asked).logits[0, -1].argmax()) == " Paris"
+    assert policy.tokenizer.decode(policy.forward(**asked).logits[0, -1].argmax()) == " Paris"
     # Digits stand apart, and so does the space before them: other readers of such files forget it
     assert policy.tokenizer.tokenize("a  12") == ["a", "ĠĠ", "1", "2"]
     chat = policy.tokenizer.apply_chat_template(
