@@ -227,7 +227,7 @@ def test_a_text_at_which_a_tokenizer_in_python_is_slow_is_left_out(
 ) -> None:
     policy = loaded_of_other_files("a chain at one text", tmp_path / "model")
     assert policy.encode_completion("abc", ended=False)
-    assert policy.encode_completion("x" * 4000, ended=False) == []
+    assert policy.encode_completion("x" * 8000, ended=False) == []
     assert policy.encode_completion("abc", ended=False), "a fresh child takes it"
     assert "such texts are skipped" in capsys.readouterr().err
     trial = trial_of(policy.tokenizer)
