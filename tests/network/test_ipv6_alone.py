@@ -30,6 +30,7 @@ ip addr add 2001:db8::5/64 dev one nodad
 ip link set one up
 ip link set other up
 {without}
+touch said  # tail may be there before what writes it
 {start} >said 2>&1 &
 tail -f -n +1 --pid=$! said | grep -m 1 '/ip6/::1/udp/' || true
 kill %1
