@@ -15,7 +15,7 @@ from swarm_node.policy.loading import load_policy
 from swarm_node.rollouts.groups import Completions, Group
 from swarm_node.settings import GenerationConfig, ModelConfig, TrainingConfig
 from swarm_node.training.trainer import GrpoTrainer
-from tests.groups import episodes_of, group, tokens_of
+from tests.groups import episodes_of, group, scored, tokens_of
 from tests.models import GENERATION, LESSON, tiny_policy
 
 pytestmark = [
@@ -33,7 +33,8 @@ def generated(policy_config: ModelConfig, decoder: str, graphs: bool = True) -> 
     return [each for each in generator.generate(PROMPTS, 8, "gpu") if isinstance(each, Completions)]
 
 
-def scored(generated: list[Completions]) -> list[Group]:
+def with_rewards(generated: list[Completions]) -> list[Group]:
+    """Every second completion is right."""
     return [
         scored(
             group(PeerId("a"), index=i).model_copy(update={"episodes": episodes_of(each)}),
@@ -73,7 +74,9 @@ def test_an_update_has_ratio_one_at_first_and_moves_the_weights(padded: bool, dt
     groups = BatchGenerator(policy, generation).generate(PROMPTS, 8, "gpu")
     before = policy.model.get_input_embeddings().weight.detach().clone()
     trainer = GrpoTrainer(policy, TrainingConfig(), generation, padded=padded)
-    report = trainer.update(scored([group for group in groups if isinstance(group, Completions)]))
+    report = trainer.update(
+        with_rewards([group for group in groups if isinstance(group, Completions)])
+    )
     assert report.optimizer_steps == 1 and (trainer.packing is None) == padded
     assert report.ratio_mean == pytest.approx(1.0, abs=1e-4 if dtype == "float32" else 0.05)
     assert not torch.equal(before, policy.model.get_input_embeddings().weight)
@@ -83,7 +86,7 @@ def test_lora_trains_adapters_over_a_bfloat16_base() -> None:
     policy = load_policy(ModelConfig(name="dense", device="cuda", lora_rank=4))
     groups = BatchGenerator(policy, GenerationConfig()).generate(PROMPTS, 8, "gpu")
     report = GrpoTrainer(policy, TrainingConfig(), GenerationConfig()).update(
-        scored([group for group in groups if isinstance(group, Completions)])
+        with_rewards([group for group in groups if isinstance(group, Completions)])
     )
     assert report.optimizer_steps == 1
 
