@@ -37,10 +37,11 @@ RUN echo 'torch>=2.10,<2.14' >/locks/torch; touch /locks/all \
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY LICENSES LICENSES
-# A card gets the extra memory, too: AdamW in 8 bits and bases in 4 bits, which the configurations for cards of 8 GB have.
+# A card gets two extras more: memory for AdamW in 8 bits and bases in 4 bits, which configurations for 8 GB have, and card
+# for limits.card.
 RUN mkdir swarm_node protocol && touch swarm_node/__init__.py protocol/__init__.py \
     && extras=gym,libp2p \
-    && if python -P -c 'import sys, torch; sys.exit(not torch.version.cuda)'; then extras=$extras,memory; fi \
+    && if python -P -c 'import sys, torch; sys.exit(not torch.version.cuda)'; then extras=$extras,memory,card; fi \
     && pip install --no-compile ".[$extras]" \
     && pip uninstall -qy textswarm scipy uvloop grpcio-tools mypy-protobuf msgpack prefetch_generator configargparse \
     && cd /opt/swarm-node/lib/python3*/site-packages \
