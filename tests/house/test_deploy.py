@@ -236,7 +236,9 @@ def test_compose_takes_its_files() -> None:
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(("cuda", "extras"), [(False, "gym,libp2p"), (True, "gym,libp2p,memory,card")])
+@pytest.mark.parametrize(
+    ("cuda", "extras"), [(False, "gym,libp2p"), (True, "gym,libp2p,memory,card")]
+)
 def test_the_image_for_cards_has_what_the_configurations_for_cards_need(
     cuda, extras, tmp_path
 ) -> None:
