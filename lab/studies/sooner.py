@@ -6,7 +6,7 @@
 
 Eight nodes train a real model that is hardly ever right at first, all on the same tasks: the other
 end of `lab.studies.equal_price`, where a node finds informative groups by itself. A lone arm has
-four nodes, since they do not meet. The plain one trains for twice the rounds, so that equal CPU
+two nodes, since they do not meet. The plain one trains for twice the rounds, so that equal CPU
 time can be read off the same curve.
 
 The measure is the price at which held-out accuracy first reaches a level, by rounds, generated
@@ -22,11 +22,11 @@ the level. A run that reached it is known from then on. Both arms are restricted
 horizon, so a lone learner that would have needed longer makes the ratio smaller than it is, and
 never larger. How many runs reached the level stands beside it.
 
-Rates are bracketed on two seeds for each arm, by the area under its course. The candidate that
-shares and has the largest area at its best rate is run on the eight seeds beside both lone arms,
-and so is `dealt`, the same arm with rewards that are dealt at random. Plain 4/4 and the default of
-`run` are no candidates, since a first look with two seeds found them behind: they are run at the
-rate of the chosen arm, on the seeds of the bracket.
+Only the lone arms are tuned: their rates are bracketed on two seeds each, by the area under the
+course. The arm that shares was chosen beforehand, by a first look with other seeds, and takes the
+rate that is best for the plain lone learner, so that tuning can only favour those that train alone.
+Three arms are run on the seeds of the comparison. Others are told, on the seeds of the bracket:
+other ways to share, and `dealt`, the same way with rewards that are dealt at random.
 """
 
 import argparse
@@ -73,22 +73,20 @@ LONE: Mapping[str, Arm] = {
     ALONE: Arm("4/0", 2 * ROUNDS),
     SAMPLES_ON: Arm("4/0:dynamic_sampling"),
 }
-CANDIDATES: Mapping[str, Arm] = {
-    "4/8": Arm("4/8"),
-    "4/4, imitation": Arm("4/4:imitation"),
-}
-TOLD: Mapping[str, Arm] = {
+SHARED = "4/8"
+SHARING: Mapping[str, Arm] = {
+    SHARED: Arm("4/8"),
     "4/4": Arm("4/4"),
+    "4/4, imitation": Arm("4/4:imitation"),
     # The proportions and the defence of the default of `run`, with four questions a round
     "4/2, default": Arm("4/2", options={"defence": dict(DefenceConfig())}),
 }
-BRACKETED = {**LONE, **CANDIDATES}
-ARMS = {**BRACKETED, **TOLD}
+ARMS = {**LONE, **SHARING}
 # The real model, on tasks that it answers a few times in a hundred; docs/results/sooner.md says how
 # they were chosen
 SWARM: Mapping[str, Any] = {
     "nodes": 8,
-    "lone_nodes": 4,
+    "lone_nodes": 2,
     "node_tasks": ("double/few,first_letters/few,day_before/few,capitals/few",),
     "model": {"name": "smollm2-135m", "lora_rank": 16, "template_arguments": "none"},
     "generation": {"max_completion_length": 8, "stop": ("\n",)},
@@ -210,16 +208,14 @@ def swept(options: argparse.Namespace, name: str) -> Sweep | None:
     return None
 
 
-def tables(
-    found: Mapping[str, Sequence[Report]], shared: str, wanted: Sequence[float]
-) -> list[dict[str, Any]]:
+def tables(found: Mapping[str, Sequence[Report]], wanted: Sequence[float]) -> list[dict[str, Any]]:
     """A row for each lone arm, axis and level."""
     rows = []
     for lone in LONE:
         for axis in AXES:
             for level in wanted:
                 compared, of_lone, of_sharing = sooner(
-                    f"{shared} : {lone}", found[lone], found[shared], axis, level
+                    f"{SHARED} : {lone}", found[lone], found[SHARED], axis, level
                 )
                 rows.append(
                     {
@@ -282,7 +278,7 @@ def draw(found: Mapping[str, Sequence[Report]], wanted: Sequence[float], path: P
 
 def rates_of(options: argparse.Namespace) -> dict[str, Sweep]:
     """The sweep of every arm, as far as its runs are done."""
-    sweeps = {name: swept(options, name) for name in BRACKETED}
+    sweeps = {name: swept(options, name) for name in LONE}
     return {name: sweep for name, sweep in sweeps.items() if sweep is not None}
 
 
@@ -303,9 +299,7 @@ def listed_bracket(options: argparse.Namespace, file: Path) -> dict[str, Sweep] 
     """Does the runs of the bracket and prints the best rates. Returns the sweep of each arm; None
     while runs are missing, or where they shall not be done.
     """
-    first = [
-        run(options, name, seed, rate) for name in BRACKETED for rate in RATES for seed in BRACKET
-    ]
+    first = [run(options, name, seed, rate) for name in LONE for rate in RATES for seed in BRACKET]
     if not runner.do(first, options):
         return None
     sweeps = rates_of(options)
@@ -322,7 +316,7 @@ def listed_bracket(options: argparse.Namespace, file: Path) -> dict[str, Sweep] 
         for seed in BRACKET
     ]
     runner.listed([*first, *swept_runs], options.runs, file)
-    return sweeps if len(sweeps) == len(BRACKETED) else None
+    return sweeps if len(sweeps) == len(LONE) else None
 
 
 def main() -> None:
@@ -336,16 +330,20 @@ def main() -> None:
     sweeps = listed_bracket(options, file)
     if sweeps is None:
         return
-    shared = max(CANDIDATES, key=lambda name: sweeps[name].values[sweeps[name].best])
-    names = (*LONE, shared, f"{DEALT} {shared}")
-    rates = {name: sweeps[name.removeprefix(f"{DEALT} ")].best for name in names}
-    runs = {name: [run(options, name, seed, rates[name]) for seed in SEEDS] for name in names}
+    rates = {name: sweeps[name if name in LONE else ALONE].best for name in ARMS}
+    runs = {
+        name: [run(options, name, seed, rates[name]) for seed in SEEDS] for name in (*LONE, SHARED)
+    }
     seed_by_seed = [run_of_arm for row in zip(*runs.values(), strict=True) for run_of_arm in row]
-    told = [run(options, name, seed, rates[shared]) for seed in BRACKET for name in TOLD]
+    told = [
+        run(options, name, seed, rates[SHARED])
+        for seed in BRACKET
+        for name in (*SHARING, f"{DEALT} {SHARED}")
+    ]
     runner.do([*seed_by_seed, *told], options)
     runner.listed([*seed_by_seed, *told], options.runs, file)
     reports = done_on_all(options, runs)
-    if not reports[shared]:
+    if not reports[SHARED]:
         return
     seeds = [
         seed
@@ -354,7 +352,7 @@ def main() -> None:
     ]
     lone = [run(options, ALONE, seed, sweeps[ALONE].best) for seed in BRACKET]
     wanted = levels([runner.needed(lone_run, options.runs) for lone_run in lone])
-    rows = tables(reports, shared, wanted)
+    rows = tables(reports, wanted)
     show(rows)
     ends = {name: fmean(course(report)[-1] for report in of) for name, of in reports.items()}
     print("at the end:", ", ".join(f"{name} {100 * end:.0f} %" for name, end in ends.items()))

@@ -75,7 +75,7 @@ def test_levels_are_shares_of_what_the_lone_learners_reach_at_the_end():
 
 
 def test_every_run_is_one_that_simulate_takes_and_has_a_folder_of_its_own(tmp_path):
-    names = [*sooner.ARMS, *(f"dealt {name}" for name in sooner.CANDIDATES)]
+    names = [*sooner.ARMS, *(f"dealt {name}" for name in sooner.SHARING)]
     runs = [sooner.run(OPTIONS, name, 0, 5e-4) for name in names]
     assert len({run.folder(tmp_path) for run in runs}) == len(names)
     assert all(len(check(run.config)) == 1 for run in runs)
