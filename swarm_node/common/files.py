@@ -125,8 +125,8 @@ def check_links(home: Path) -> None:
     if links := links_in(home):
         more = f" and {len(links) - 1} more" if len(links) > 1 else ""
         raise UserError(
-            f"{home} holds a link, {printable(links[0], 60)}{more}, and a home's files are its "
-            "own: put the file or folder itself there, or name another --home"
+            f"{home} holds a link, {printable(links[0], 60)}{more}, and a home may hold no "
+            "links: put the file or folder itself there, or name another --home"
         )
 
 

@@ -455,11 +455,11 @@ class ApiGenerator:
         """
         seconds = self._circuit.failed()
         many, what = (
-            f"{self._circuit.fruitless} prompts in a row came to nothing",
+            f"{self._circuit.fruitless} prompts in a row brought no completion",
             self._clean(what),
         )
         if self._circuit.gave_up:
-            raise UserError(f"given up: {many} ({what}): {advice}")
+            raise UserError(f"the contributor stops, since {many} ({what}): {advice}")
         if seconds:
             self._say(f"{many} ({what}); the next is asked in {seconds / 60:.0f} min; {advice}")
             self._pause(seconds)
