@@ -71,7 +71,7 @@ class Choice:
         size = self.model.weights * (2 if room.bfloat16 else 4)
         needed, there = BESIDE + (0 if room.shared else size), float(memory.available())
         if there < needed:
-            return f"{_gb(needed)} of memory beside the card's, and {_gb(there)} is free"
+            return f"{_gb(needed)} of memory in addition to the card's, and {_gb(there)} is free"
         if not named.is_kept(self.model.hub):
             needed, there = self.model.download + SPARE, _free_disk(named.cache_of_hub())
             if there < needed:

@@ -323,7 +323,7 @@ def _get(name: str, place: Path, tell: Tell, earlier: bool) -> None:
                     raise UserError(
                         f"model {name!r} cannot be downloaded: {first_line(problem)}; {_instead()}"
                     ) from problem
-                tell(f"{first_line(problem)}: this home goes on with the weights of {OF_PACKAGE}")
+                tell(f"{first_line(problem)}: this home continues with the weights of {OF_PACKAGE}")
                 shutil.copytree(obtain(OF_PACKAGE, tell), made)
         _remove(place)
         made.rename(place)

@@ -142,7 +142,7 @@ class Policy:
         try:
             whole = rendered(self.tokenizer, turns, add_generation_prompt=True, **arguments)
         except Endless as error:
-            raise UserError(f"model {self.name!r} cannot be asked: {error}") from error
+            raise UserError(f"model {self.name!r} cannot be given a prompt: {error}") from error
         except Damaged as error:
             self._left_out(text, str(error))
             return []

@@ -388,7 +388,7 @@ def _refuse_what_vllm_does_not_do(policy: Policy, config: GenerationConfig) -> N
     """UserError for options that a vLLM server would silently ignore."""
     if config.stop_below:
         raise UserError(
-            "vLLM cannot break off a completion by generation.stop_below: remove one of them"
+            "vLLM does not support generation.stop_below: remove that option, or vllm.url"
         )
     if not policy.precision.plain:
         raise UserError(
