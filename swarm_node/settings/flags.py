@@ -155,7 +155,7 @@ def _value(flag: Flag, name: str, values: list[str]) -> Any:
         text = values[0].lower() if values else "true"
         if text not in TRUTH:
             wrong = printable(values[0], 60)
-            raise UserError(f"{name} takes true or false, or stands alone, not {wrong!r}")
+            raise UserError(f"{name} takes true, false or no value, not {wrong!r}")
         return TRUTH[text] is flag.turns_on
     # The flag alone empties a list that is not empty by itself
     is_missing = not any(values) and not option.about.default if option.is_list else not values

@@ -121,13 +121,13 @@ class Validated(Event):
 
 @dataclass(frozen=True, slots=True)
 class Chosen(Event):
-    """Which of its tasks the node practises, with the share of right answers of late."""
+    """Which of its tasks the node practises, with its recent share of right answers."""
 
     round: int  # rounds done
     practised: Mapping[str, float] = field(default_factory=dict)  # by task
     # The same by task that is left for a while: learned (from 0.9 on), or too hard
     dropped: Mapping[str, float] = field(default_factory=dict)
-    unasked: int = 0  # tasks that were not asked yet
+    unasked: int = 0  # tasks that were not tried yet
 
 
 @dataclass(frozen=True, slots=True)
