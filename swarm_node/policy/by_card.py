@@ -9,7 +9,7 @@ the model is here already.
 
 All of these models have the licence Apache-2.0, as their cards on the hub say. Qwen2.5-3B, which
 lies between them in size, has the Qwen Research License, which forbids commercial use, and so is no
-default. Each model is pinned to a commit. A home goes on with the commit that it began with, so
+default. Each model is pinned to a commit. A home continues with the commit that it began with, so
 pins that were in an earlier version have to stay in `EARLIER`.
 
 Nobody has run these choices on a card yet: docs/results/first_model.md.
@@ -129,7 +129,7 @@ CHOICES = (
 )
 EARLIER: frozenset[tuple[str, str]] = frozenset()  # name and commit
 
-# Whether a model that was chosen may be used now, after it was fetched if need be
+# Whether a model that was chosen may be used now, after it was downloaded where it was missing
 Get = Callable[[Choice, Room], bool]
 Agrees = Callable[[str], bool]  # to this question
 

@@ -61,7 +61,7 @@ class ServerError(Exception):
 
 
 class RoundLost(ServerError):
-    """The server failed for a whole round. The text is shown to the user if that goes on."""
+    """The server failed for a whole round. The text is shown to the user if that continues."""
 
 
 def vllm_generator(policy: Policy, config: LearningConfig) -> "VllmGenerator | OwnDecoder":
