@@ -50,7 +50,7 @@ def open_to_write(path: Path, *, append: bool = False, mode: int | None = 0o600)
 
 
 def open_to_read(path: Path, *, follow: bool = True) -> BufferedReader:
-    """The file. OSError where it is no plain file: reading a pipe might block, and a device may
+    """The file. OSError where it is not a plain file: reading a pipe might block, and a device may
     have no end.
 
     Without `follow` OSError for a link, too. That is how files of a home are read: a link in a
@@ -132,7 +132,7 @@ def check_links(home: Path) -> None:
 
 def has_holes(descriptor: int) -> bool:
     """Whether parts of the file were never written: it takes seconds to make one of terabytes, and
-    hours to read it. Reading goes on at the start of the file.
+    hours to read it. Reading continues at the start of the file.
     """
     size = os.fstat(descriptor).st_size
     try:

@@ -40,7 +40,7 @@ class Flag(NamedTuple):
 def parse(
     kind: type[BaseModel], argv: Sequence[str], command: str, first: str = ""
 ) -> tuple[str, OptionSource]:
-    """The first word that is no flag's, and what the flags say. UserError for a flag that the
+    """The first word that is not a flag's, and what the flags say. UserError for a flag that the
     command lacks, one without its value, and one given twice.
 
     `first` says what the first word without dashes is; where it is empty, no such word is taken.

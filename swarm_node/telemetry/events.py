@@ -95,7 +95,7 @@ class CheckpointSaved(Event):
 
 @dataclass(frozen=True, slots=True)
 class Corrected:
-    """A held-out question that was answered wrongly at first, and is answered rightly now."""
+    """A held-out question that was answered wrongly at first, and is answered correctly now."""
 
     task: str  # DATASET/CONFIG
     question: str  # the last line of its prompt, or the beginning of that
