@@ -55,6 +55,9 @@ SECTIONS = {
 LAB_NOTES = "docs/results"
 # Pages that others took in, and where what they said is now: links from elsewhere go on working
 MOVED = {
+    "docs/how-to/asynchronous.html": "docs/how-to/faster.html#generate-and-train-at-the-same-time",
+    "docs/how-to/hub.html": "docs/how-to/use_the_model.html#export-it-as-a-folder",
+    "docs/how-to/vllm.html": "docs/how-to/faster.html#generate-with-vllm",
     "docs/how-to/cards.html": "docs/how-to/your_card.html#in-a-container",
     "docs/how-to/memory.html": "docs/how-to/your_card.html",
 }
