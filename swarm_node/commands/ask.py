@@ -301,7 +301,7 @@ def answers(
 ) -> tuple[list[int], list[str], list[str]]:
     """The places of some prompts, and the likeliest answers to these: by the model before its
     training, and by this checkpoint. `choose` gives the places, by the answers of the checkpoint so
-    far; None while more are wanted. UserError.
+    far; None while more are wanted. Raises UserError.
     """
     with quickly():
         from swarm_node.policy.loading import configured_policy  # now: it loads torch

@@ -112,7 +112,7 @@ def leave(code: int) -> None:
 
 
 def dispatch(argv: list[str]) -> None:
-    """Run the named command. UserError if it does not exist."""
+    """Run the named command. Raises UserError if it does not exist."""
     from swarm_node.commands.table import find, group, load
     from swarm_node.common import terminal
 

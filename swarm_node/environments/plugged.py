@@ -80,7 +80,7 @@ class PluggedKind(EnvironmentKind):
 
     @cached_property
     def facts(self) -> Declaration:
-        """What the class declares. UserError if it cannot be loaded or declares something
+        """What the class declares. Raises UserError if it cannot be loaded or declares something
         impossible.
         """
         try:

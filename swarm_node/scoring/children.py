@@ -281,8 +281,8 @@ class ForkServer:
         self._reader = Reader(self._connection.recv)
 
     def score(self, tasks: Sequence[Task]) -> list[Verdict]:
-        """One verdict per task, all of one cohort. OSError if the fork server has ended: then the
-        scoring ends.
+        """One verdict per task, all of one cohort. Raises OSError if the fork server has ended:
+        then the scoring ends.
         """
         if not tasks:
             return []

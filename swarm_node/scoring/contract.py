@@ -201,8 +201,8 @@ def is_score(value: Any) -> bool:
 
 
 def encode(value: Any) -> bytes:
-    """A frame in ASCII, so that any text survives, lone surrogates included. ValueError for NaN and
-    infinity.
+    """A frame in ASCII, so that any text survives, lone surrogates included. Raises ValueError for
+    NaN and infinity.
     """
     body = json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
     return _LENGTH.pack(len(body)) + body

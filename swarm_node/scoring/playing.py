@@ -48,7 +48,9 @@ def play(
 
 
 def read(said: bytes, asked: Sequence[Sequence[Turn]]) -> Played:
-    """What a child wrote, read in its parent. ValueError for what no child of ours writes."""
+    """What a child wrote, read in its parent. Raises ValueError for what no child of ours
+    writes.
+    """
     reader, episodes = _Bytes(said), list[Replay | str]()
     for turns in asked:
         how, score = _HEAD.unpack(reader.take(_HEAD.size))

@@ -40,8 +40,8 @@ class Flag(NamedTuple):
 def parse(
     kind: type[BaseModel], argv: Sequence[str], command: str, first: str = ""
 ) -> tuple[str, OptionSource]:
-    """The first word that is not a flag's, and what the flags say. UserError for a flag that the
-    command lacks, one without its value, and one given twice.
+    """The first word that is not a flag's, and what the flags say. Raises UserError for a flag that
+    the command lacks, one without its value, and one given twice.
 
     `first` says what the first word without dashes is; where it is empty, no such word is taken.
     """

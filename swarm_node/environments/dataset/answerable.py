@@ -50,8 +50,8 @@ class Refused(NamedTuple):
 
 
 def try_rows(made: Questions, spec: Mapping[str, Any]) -> Refused:
-    """Leaves out the rows that can never be right. UserError where all are such, or where the
-    verifier cannot be loaded, or gives no scores.
+    """Leaves out the rows that can never be right. Raises UserError where all are such, or where
+    the verifier cannot be loaded, or gives no scores.
     """
     refused = Refused(0, [])
     if spec["name"] not in NAMED:

@@ -144,7 +144,7 @@ class _Table:
 
 
 def text_of(content: BinaryIO, file_name: str) -> io.TextIOWrapper:
-    """The file as text: UTF-8, or UTF-16 with its mark. UserError for UTF-16 without one."""
+    """The file as text: UTF-8, or UTF-16 with its mark. Raises UserError for UTF-16 without one."""
     begin = content.read(512)
     content.seek(0)
     if begin.startswith(UTF_16):

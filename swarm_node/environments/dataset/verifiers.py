@@ -323,7 +323,7 @@ def _alone(letter: str, other: re.Match[str] | None) -> str | None:
 
 
 def _loaded(text: str) -> Any:
-    """The value of JSON, with each number as it is written. ValueError for a key that stands
+    """The value of JSON, with each number as it is written. Raises ValueError for a key that stands
     twice.
     """
     return json.loads(text, object_pairs_hook=_once, parse_float=Decimal)

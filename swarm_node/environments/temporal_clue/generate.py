@@ -65,8 +65,8 @@ class Puzzle:
 
 
 def generate(config_id: str, seed: int, index: int) -> Puzzle:
-    """The puzzle at this address. KeyError for an unknown config id; Undecided beyond the solver's
-    limit.
+    """The puzzle at this address. Raises KeyError for an unknown config id; Undecided beyond the
+    solver's limit.
     """
     size = SIZES[config_id]
     rng = Random(f"temporal_clue/{size.draws}/{config_id}/{seed}/{index}")

@@ -73,7 +73,7 @@ def version_of(file: Path) -> str:
 
 
 def _content(file: Path) -> bytes:
-    """The content. OSError where it cannot be read; UserError where it is too large."""
+    """The content. Raises OSError where it cannot be read; UserError where it is too large."""
     content = read_plain(file.expanduser(), MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise UserError(f"puzzle file {file} is larger than {MAX_BYTES >> 20} MB")

@@ -152,7 +152,9 @@ class Swarm(script.Swarm):
             self.published += len(self.publish(mine))
 
     def _begin(self, trainer: Any) -> None:
-        """Looks at the trainer before its first batch. UserError where it cannot train here."""
+        """Looks at the trainer before its first batch. Raises UserError where it cannot train
+        here.
+        """
         if trainer.args.shuffle_dataset:
             raise UserError(
                 "set GRPOConfig(shuffle_dataset=False): rounds are published in their order"
