@@ -18,6 +18,7 @@ from swarm_node.telemetry.learning import moving_average
 
 COLOURS = ("#555555", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DPI = 120
+LEGEND = "groups that a node trains on in a round"
 KINDS = {"all_tasks": "all tasks of the swarm", "local_tasks": "tasks that a node practises itself"}
 KINDS |= {"other_tasks": "tasks that only others practise"}
 
@@ -57,7 +58,7 @@ def rewards(report: Report) -> Figure:
     )
     axes.set_xlabel("round")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend(frameon=False, title="local / external groups", loc="upper left")
+    axes.legend(frameon=False, title=LEGEND, loc="upper left")
     finish(figure, [axes], what, report)
     return figure
 
@@ -90,7 +91,7 @@ def accuracy(report: Report) -> Figure:
     first.set_ylim(0.0, min(1.0, 1.25 * highest) or 1.0)
     for axes in panels.flat:
         axes.set_xlim(0.0, None)
-    first.legend(frameon=False, title="local / external groups", loc="upper left")
+    first.legend(frameon=False, title=LEGEND, loc="upper left")
     finish(figure, [first, *others], "Accuracy on held-out questions", report)
     return figure
 
@@ -168,9 +169,12 @@ def subline(report: Report) -> str:
 
 
 def label(name: str, arm: ArmSummary) -> str:
-    """The name of an arm in a legend, such as `8/0 alone` for 8/0, or `8/0 alone, dynamic sampling`
-    for 8/0:dynamic_sampling.
+    """The name of an arm in a legend, for somebody who does not know how arms are written:
+    `sharing: 4 own, 4 of others` for 4/4, and `alone: 8 own, dynamic sampling` for
+    8/0:dynamic_sampling.
     """
-    groups, *ways = words_of(name).split(", ")
-    kind = "sharing" if arm.external_groups else "alone"
-    return ", ".join([f"{groups} {kind}", *ways])
+    _, *ways = words_of(name).split(", ")
+    groups = f"alone: {arm.local_groups} own"
+    if arm.external_groups:
+        groups = f"sharing: {arm.local_groups} own, {arm.external_groups} of others"
+    return ", ".join([groups, *ways])
