@@ -36,7 +36,7 @@ from lab.benchmarks.shapes import shapes
 from swarm_node.common.card_memory import GIB, MIB, Room
 from swarm_node.node.defaults import suited
 from swarm_node.policy import plan as plans
-from swarm_node.policy.by_card import CHOICES, Choice
+from swarm_node.policy.by_card import CHOICES, ModelForCard
 from swarm_node.policy.memory_plan import parameters_of, plan_of
 from swarm_node.settings import NodeConfig
 
@@ -108,7 +108,7 @@ def _update(
     return multiplied + tokens * (moved + logits) / card.bandwidth + FIXED
 
 
-def of_choice(choice: Choice) -> NodeConfig:
+def of_choice(choice: ModelForCard) -> NodeConfig:
     """The configuration of a first run with this choice."""
     model = {"name": choice.model.name, "revision": choice.model.hub.revision}
     return suited(NodeConfig.model_validate({"model": model}), choice=choice)

@@ -42,7 +42,7 @@ from protocol.identity import Identity
 from swarm_node.commands import table
 from swarm_node.commands.cli import outcome
 from swarm_node.common import loading
-from swarm_node.common.command import Command, Entry, Purpose
+from swarm_node.common.command import Command, ListedCommand, Purpose
 from swarm_node.settings import NodeConfig, Section, of_home
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.of_home import HOME_FILE
@@ -528,10 +528,10 @@ def _load(real: Path) -> None:
 def _code() -> str:
     """An invitation to a swarm that nobody is in."""
     from swarm_node.environments.basics import source
-    from swarm_node.swarm.code import Asked, Invitation, encode
+    from swarm_node.swarm.code import Invitation, RequiredEnvironment, encode
 
     address = f"/ip4/192.0.2.1/tcp/31330/p2p/{Identity.from_seed_bytes(bytes(32)).peer_id}"
-    asked = Asked("basics", source.version, ("next/few",))
+    asked = RequiredEnvironment("basics", source.version, ("next/few",))
     return encode(Invitation((address,), "friends", (asked,), 0))
 
 
@@ -567,7 +567,7 @@ def obey() -> None:
 
 def plant() -> None:
     """Puts the command into the table."""
-    entry = Entry("lab.fuzzing.homes:PLANTED", "", "a command with a hole", Purpose.TRY)
+    entry = ListedCommand("lab.fuzzing.homes:PLANTED", "", "a command with a hole", Purpose.TRY)
     table.COMMANDS = {**table.COMMANDS, "planted": entry}
 
 

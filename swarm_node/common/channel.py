@@ -38,11 +38,11 @@ End = IO[bytes] | socket.socket
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class Message(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
+class PipeMessage(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
     """Base of every message."""
 
 
-class Failed(Message, frozen=True):
+class Failed(PipeMessage, frozen=True):
     """The last message of a child that cannot continue."""
 
     error: str  # one line

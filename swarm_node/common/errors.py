@@ -127,7 +127,7 @@ def _obeyed(char: str) -> bool:
     return unicodedata.category(char) in _HIDDEN or char in _INVISIBLE
 
 
-class Level(StrEnum):
+class Severity(StrEnum):
     """How bad a finding is."""
 
     OK = "ok"
@@ -141,5 +141,5 @@ class Finding:
     """What `doctor` found out about one subject."""
 
     subject: str
-    level: Level
+    level: Severity
     text: str  # what was found, and what to do about it

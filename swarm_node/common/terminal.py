@@ -171,7 +171,7 @@ def guard_libraries() -> None:
     import logging  # now: it takes a command that says only its version longer than all else
     import warnings
 
-    class Record(logging.LogRecord):
+    class OneLineRecord(logging.LogRecord):
         def getMessage(self) -> str:
             return one_line(super().getMessage())
 
@@ -180,7 +180,7 @@ def guard_libraries() -> None:
     ) -> str:
         return f"{one_line(f'{filename}:{lineno}: {category.__name__}: {message}')}\n"
 
-    logging.setLogRecordFactory(Record)
+    logging.setLogRecordFactory(OneLineRecord)
     warnings.formatwarning = formatted  # type: ignore[assignment]
 
 

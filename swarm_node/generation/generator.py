@@ -32,7 +32,7 @@ from swarm_node.generation.block import (
     block,
 )
 from swarm_node.generation.decoding import ModelDecoder, RecomputeDecoder, agrees
-from swarm_node.generation.pacing import Astray, Pace
+from swarm_node.generation.pacing import Astray, ConcurrencyLimit
 from swarm_node.generation.sampling import uniforms
 from swarm_node.generation.stops import Stops
 from swarm_node.policy.device import OutOfMemory, attempt, on_host, probed, to_device
@@ -117,7 +117,7 @@ class BatchGenerator:
             and (self._beside or (policy.keeps_decoder and shares(policy.device)))
         )
         self._between: list[tuple[LlamaDecoder, Graphs]] = []
-        self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
+        self._pace = ConcurrencyLimit(policy.concurrent_tokens, config.max_completion_length)
         # A CPU is not waited for, so the end of a completion is noticed at once.
         self._block = 1 if policy.device.type == "cpu" else BLOCK
         known = graphs and policy.device.type == "cuda" and self._decoder_type is LlamaDecoder
@@ -195,7 +195,7 @@ class Decoding:
     config: GenerationConfig
     decoder_type: type[Decoder]
     stops: Stops
-    pace: Pace
+    pace: ConcurrencyLimit
     block: int  # tokens between two looks at what has ended
     replays: bool  # steps are replayed
     beside: bool  # adapters stay beside the base in the decoder

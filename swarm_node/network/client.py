@@ -85,7 +85,7 @@ class RemoteNetwork(Network):
         self._life: asyncio.Task[None] | None = None
         self._received = 0
         # The last view; set once one has come
-        self._seen, self._viewed = messages.View({}), asyncio.Event()
+        self._seen, self._viewed = messages.NetworkSnapshot({}), asyncio.Event()
         self._supervisor = Supervisor(
             self._opening, self._receive, self._say, home / LOG_FILE, Random(), command
         )
@@ -181,7 +181,7 @@ class RemoteNetwork(Network):
     def verdict(self, external: Group, useful: bool, fault: str = "") -> None:
         outcome = fault or (USEFUL if useful else UNINFORMATIVE)
         self._post(
-            messages.Verdict(author=external.author, content_hash=external.id, outcome=outcome)
+            messages.GroupOutcome(author=external.author, content_hash=external.id, outcome=outcome)
         )
 
     def rejections(self) -> Mapping[str, int]:
@@ -301,7 +301,7 @@ class RemoteNetwork(Network):
                 self._alive = message
             case messages.Said(text=text, warning=warning):
                 self._say(text, warning)
-            case messages.View():
+            case messages.NetworkSnapshot():
                 self._seen = message
                 self._viewed.set()
 

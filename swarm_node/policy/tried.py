@@ -36,7 +36,7 @@ NO_MATTER = {"_name_or_path", "transformers_version", "architectures", "dtype", 
 Answers = dict[str, dict[str, bool]]
 
 
-class _Kept(msgspec.Struct):
+class _Remembered(msgspec.Struct):
     answers: Answers
     digest: str
 
@@ -131,7 +131,7 @@ def _read(path: Path, warn: Callable[[str], None]) -> Answers:
         )
         return {}
     with suppress(ValueError):
-        kept = parse_typed(content, _Kept)
+        kept = parse_typed(content, _Remembered)
         if len(content) <= MAX_BYTES and kept.digest == _digest(kept.answers):
             return kept.answers
     warn(f"{path} is damaged and is ignored: the node tries again what this model can do")

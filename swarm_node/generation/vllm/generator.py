@@ -29,7 +29,7 @@ from swarm_node.common.http import cause_of, client, server_words
 from swarm_node.common.proxies import through
 from swarm_node.common.redaction import without_secrets
 from swarm_node.generation.generator import BatchGenerator
-from swarm_node.generation.pacing import Pace
+from swarm_node.generation.pacing import ConcurrencyLimit
 from swarm_node.generation.stops import Stops
 from swarm_node.generation.vllm.agreement import Agreement
 from swarm_node.generation.vllm.placement import ANYWHERE, Placement, placed
@@ -107,7 +107,7 @@ class VllmGenerator:
         self._weights = Weights(
             policy, self._folder, served_dtype(policy) if self._server else None
         )
-        self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
+        self._pace = ConcurrencyLimit(policy.concurrent_tokens, config.max_completion_length)
         self._client = client(
             timeout=SECONDS,
             limits=httpx.Limits(max_connections=MOST_REQUESTS, keepalive_expiry=IDLE_SECONDS),

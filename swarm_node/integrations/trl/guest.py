@@ -30,7 +30,7 @@ SUPPORTED = "1.16."  # its hook is experimental: another release may call it dif
 KEPT = 256  # external groups that wait
 
 
-class Swarm(script.Swarm):
+class TrainerGuest(script.Swarm):
     """A place in a swarm for a GRPOTrainer. `external_groups`: at most so many groups of a batch,
     and never all.
     """
@@ -267,3 +267,7 @@ def _encoded(group: Group, size: int, trainer: Any, end: int) -> list[list[int]]
         ([*known, end] if each.ended or not known else known)[: trainer.max_completion_length]
         for known, each in zip(ids, chosen, strict=True)
     ]
+
+
+# The name that scripts import
+Swarm = TrainerGuest

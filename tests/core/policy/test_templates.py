@@ -161,7 +161,7 @@ def environment_of(pid: int) -> list[str]:
 
 def test_a_child_that_is_gone_is_replaced() -> None:
     for end in ("kill", "close"):
-        child = templates._children.setdefault(PLAIN, templates.Child(PLAIN))
+        child = templates._children.setdefault(PLAIN, templates.TemplateRenderer(PLAIN))
         assert render(PLAIN, asked("?"), {}) == "<user>?"
         assert child._process is not None
         child._process.kill() if end == "kill" else child.close()
