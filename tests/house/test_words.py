@@ -138,8 +138,15 @@ def test_what_people_read_most_has_no_word_that_readers_stumbled_over(texts) -> 
     assert wrong == [], "\n".join(wrong)
 
 
-def test_no_page_has_a_word_that_readers_stumbled_over() -> None:
-    found = list(read())
+def configurations() -> Iterator[tuple[str, str]]:
+    """The comments of the configurations that ship."""
+    for file in sorted((ROOT / "configs").glob("*.toml")):
+        comments = re.findall(r"(?:^|\s)# (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+        yield from ((file.name, comment) for comment in comments)
+
+
+def test_no_page_and_no_configuration_has_a_word_that_readers_stumbled_over() -> None:
+    found = [*read(), *configurations()]
     assert len(found) > 1000
     wrong = [
         f"{where}: {words} in {text[:200]!r}"
