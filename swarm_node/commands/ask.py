@@ -282,7 +282,7 @@ def framed(text: str, tasks: Mapping[str, Sequence[str]]) -> tuple[str, str]:
 
 
 def around(prompts: Sequence[str]) -> tuple[str, str]:
-    """The whole lines that stand before and behind the question in all of these prompts."""
+    """The whole lines that stand before and after the question in all of these prompts."""
     head = _beginning(prompts)
     head = head[: head.rfind("\n") + 1]
     tail = _beginning([prompt[len(head) :][::-1] for prompt in prompts])[::-1]

@@ -136,7 +136,7 @@ def dispatch(argv: list[str]) -> None:
     terminal.guard_libraries()
     with saying("loading ...") if entry.lasting else nullcontext():
         command = load(entry)
-    # Behind -- everything is text
+    # After -- everything is text
     end = arguments.index("--") if "--" in arguments else len(arguments)
     flags, words = arguments[:end], arguments[end:]
     if "--help" in flags or "-h" in flags:

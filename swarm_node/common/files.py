@@ -203,10 +203,10 @@ def pretty(value: Any, indent: str = "") -> str:
 
 
 def write_bytes(path: Path, content: bytes | Iterable[memoryview], mode: int = 0o666) -> None:
-    """Writes a file beside `path` and renames it, so that a reader sees, and a power cut leaves,
+    """Writes a file next to `path` and renames it, so that a reader sees, and a power cut leaves,
     the old file or the new one. The umask applies to `mode`.
 
-    Raises OSError if the disk is full or the folder read-only, and removes the file beside it.
+    Raises OSError if the disk is full or the folder read-only, and removes the file next to it.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

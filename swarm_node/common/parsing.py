@@ -1,7 +1,7 @@
 """JSON and TOML that others may have written: files of a home, a backup, a report, a card, a page.
 
 Python's parsers accept more than a reader expects. A thousand brackets raise RecursionError, which
-is no ValueError; `NaN` and `1e999` are numbers that no integer takes. Here such a document is
+is not a ValueError; `NaN` and `1e999` are numbers that no integer takes. Here such a document is
 refused with a ValueError, as every broken one is. So is one that is too large or nested too deep
 for the code that walks through it, and a file with `"\\ud800"`, which cannot be written or printed.
 

@@ -141,7 +141,7 @@ def made(kind: str, name: str) -> Any:
 
 
 def located(name: str, folder: Path) -> str:
-    """MODULE:NAME, also behind ADAPTER:, with the path of MODULE's file if `folder` has it; other
+    """MODULE:NAME, also after ADAPTER:, with the path of MODULE's file if `folder` has it; other
     names unchanged.
     """
     module, colon, attribute = name.partition(":")

@@ -129,7 +129,7 @@ def _entries(listed: str) -> Iterator[tuple[str, int | None]]:
     for word in listed.lower().replace(",", " ").split():
         entry = word.rpartition("://")[2]
         host, colon, port = entry.rpartition(":")
-        # More than one colon: an address of IPv6, which has a port behind brackets alone
+        # More than one colon: an address of IPv6, which has a port after brackets alone
         with_port = bool(colon) and port.isascii() and port.isdigit()
         if with_port and (":" not in host or host.endswith("]")):
             yield host.strip("[]"), int(port)

@@ -199,7 +199,7 @@ class Decoding:
     block: int  # tokens between two looks at what has ended
     replays: bool  # steps are replayed
     beside: bool  # adapters stay beside the base in the decoder
-    goes_on: bool  # the next contexts begin with those before, and what was written behind them
+    goes_on: bool  # the next contexts begin with those before, and what was written after them
     decoder: Decoder | None = None
     graphs: Graphs = field(default_factory=Graphs)
 

@@ -19,7 +19,7 @@ A child may have been taken over by the text before, so its parent believes noth
 and the form of what it writes: eight bytes for each text, a number in [0, 1]; or how an episode
 went, read strictly (`playing.py`). The parent keeps the clock. When the child hangs, dies or writes
 anything else, the item at which that happened is skipped, the items before keep their verdicts, and
-a new child takes the items behind. `server.cohort` says which groups may share a child at all.
+a new child takes the items after. `server.cohort` says which groups may share a child at all.
 
 Children are forked from the scoring process, or from the fork server. The scoring process forks the
 fork server before it imports its library. The fork server scores with the environment's module of
@@ -74,7 +74,7 @@ def score(work: Sequence[Work], sandbox: Sandbox, time_limit: float) -> list[Ver
     `time_limit`: seconds of wall clock per item, after which it is given up.
     """
     verdicts: list[Verdict] = []
-    while len(verdicts) < len(work):  # a new child for the items behind one that killed its child
+    while len(verdicts) < len(work):  # a new child for the items after one that killed its child
         rest = work[len(verdicts) :]
         try:
             child = Child(sandbox, time_limit, lambda: rest)  # noqa: B023  (called at once, in the fork)

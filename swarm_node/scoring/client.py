@@ -65,7 +65,7 @@ class ScoringClient:
     Any thread may ask.
     """
 
-    bounded = True  # whether text beside an answer is unpaid (`bound.py`); set before the start
+    bounded = True  # whether text next to an answer is unpaid (`bound.py`); set before the start
     start_limit = 60.0  # seconds until the process says hello; about 1 s where nothing else runs
 
     def __init__(
@@ -285,7 +285,7 @@ class ScoringPool:
 
     @property
     def bounded(self) -> bool:
-        """Whether text beside an answer is unpaid; set before the processes start."""
+        """Whether text next to an answer is unpaid; set before the processes start."""
         return self._clients[0].bounded
 
     @bounded.setter

@@ -174,7 +174,7 @@ class ToolError(Exception):
 
 def use(tools: Mapping[str, Callable[..., object]], call: Call) -> str:
     """What a tool returns, as text, or `error: ...` for what a model may do wrong: a tool that is
-    not offered, arguments that are no JSON object or do not fit the tool, or a ToolError of the
+    not offered, arguments that are not a JSON object or do not fit the tool, or a ToolError of the
     tool.
     """
     try:

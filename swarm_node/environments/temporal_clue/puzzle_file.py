@@ -175,7 +175,7 @@ def _is_bare(name: str) -> bool:
 
 
 def _answers(line: str) -> Iterator[tuple[str, str]]:
-    """Letters and the text behind each: a letter at the start of the line, and those that follow in
+    """Letters and the text after each: a letter at the start of the line, and those that follow in
     alphabetical order, as in `A. NAME, B. NAME`. A letter that does not come after the one before
     is part of a name.
     """

@@ -177,7 +177,7 @@ class Weights:
         return ADAPTER if self._adapters else str(self._folder)
 
     def write(self) -> None:
-        """Writes the weights beside the folder, then moves each file into it, so that each file
+        """Writes the weights next to the folder, then moves each file into it, so that each file
         there is whole.
         """
         partial = self._folder.with_name(self._folder.name + ".partial")

@@ -118,7 +118,7 @@ def parse(text: str, variables: frozenset[str] = frozenset()) -> Polynomial:
     if len(nodes) > MAX_NODES:
         raise Unreadable("too large")
     values: dict[ast.AST, Polynomial] = {}
-    for node in reversed(nodes):  # children come behind their parents
+    for node in reversed(nodes):  # children come after their parents
         values[node] = _bounded(_value(node, values, variables))
     return values[tree]
 
