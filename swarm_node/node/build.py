@@ -78,8 +78,8 @@ def work(
             telemetry.add(view)
             telemetry.add(progress)
             keep_records(telemetry, home, config, named.described(config.model.name))
-            log, warned = home / LOG, partial(_warned, telemetry)
-            learner = stack.enter_context(with_workers(devices, learner, log, warned))
+            warned = partial(_warned, telemetry)
+            learner = stack.enter_context(with_workers(devices, learner, home / LOG, warned))
             node = learner.node
             stack.callback(node.generator.close)
             telemetry.emit(RunStarted(f"node {peer_id}", str(home), learner.facts(), kept.done))
@@ -96,13 +96,12 @@ def work(
                 node = choosing(node, environment, practice, validation)
             trainer = node.trainer
             stop.stepping, stop.counted = lambda: trainer.stepping, trainer.settle
-            log = home / "generator.log"
             runner = stack.enter_context(
                 driving(
                     as_asked,
                     node,
                     policy,
-                    log,
+                    home / "generator.log",
                     warned,
                     kept.done,
                     kept.waiting,

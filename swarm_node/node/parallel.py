@@ -125,6 +125,11 @@ class Workers:
         """Of the processes that run."""
         return [pid for member in self._members if (pid := member.process.pid) is not None]
 
+    @property
+    def complete(self) -> bool:
+        """Whether all workers have loaded their models, and took part in what was last done."""
+        return all(member.process.ready for member in self._members)
+
     def start(self) -> None:
         """Starts the processes that do not run. They load their models while this one goes on."""
         for member in self._members:
@@ -388,15 +393,16 @@ def _counted(count: int, cards: int, first: str) -> tuple[str, ...]:
     return ("cpu",) * count
 
 
-def side(config: NodeConfig, devices: Sequence[str], number: int) -> NodeConfig:
+def side(config: NodeConfig, devices: tuple[str, ...], number: int) -> NodeConfig:
     """The configuration of one of the processes: its device, and its share of the cores and of the
-    machine's memory. Where there is one device, the configuration as it is.
+    machine's memory. On one device it has all of them.
     """
-    if len(devices) == 1:
+    if devices == (config.model.device,):
         return config
+    model, limits = config.model.model_copy(update={"device": devices[number]}), config.limits
+    if len(devices) == 1:
+        return config.model_copy(update={"model": model})
     threads = config.threads or max(1, usable_cores() // len(devices))
-    model = config.model.model_copy(update={"device": devices[number]})
-    limits = config.limits
     if devices[0] == "cpu":
         share = int(memory.available() / len(devices) / 1e6)
         most = min(share, limits.memory) if limits.memory else share

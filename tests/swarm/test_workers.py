@@ -46,6 +46,10 @@ CHILD = Path(__file__).parents[1] / "worker_child.py"
 TINY = NodeConfig(threads=1, generation=GENERATION)
 STARTER = NodeConfig(threads=1, model={"name": "rare"}, training={"learning_rate": 1e-3})
 
+ADAPTERS = NodeConfig(
+    threads=1, generation=GENERATION, model={"lora_rank": 4}, training={"beta": 0.1}
+)
+
 
 @contextmanager
 def on_devices(count, node, folder, kind="tiny", how="exact", config=TINY, told=None):
@@ -74,8 +78,9 @@ def starter():
     environment = build_environment(STARTER)
     policy = configured_policy(STARTER)
     try:
-        yield policy, lambda: build_node(
-            STARTER, IDENTITIES[0].peer_id, environment, Alone(), policy
+        yield (
+            policy,
+            lambda: build_node(STARTER, IDENTITIES[0].peer_id, environment, Alone(), policy),
         )
     finally:
         environment.close()
@@ -249,10 +254,7 @@ def test_adapters_learn_the_same_on_two_devices(tmp_path) -> None:
     ]
     with in_float64():
         done = [trained(nodes[0], range(4))]
-        config = TINY.model_copy(
-            update={"training": TINY.training.model_copy(update={"beta": 0.1})}
-        )
-        with on_devices(2, nodes[1], tmp_path, "lora", config=config) as learner:
+        with on_devices(2, nodes[1], tmp_path, "lora", config=ADAPTERS) as learner:
             done.append(trained(learner.node, range(4)))
     assert_same(*done)
     assert farthest(weights_of(nodes[0]), weights_of(nodes[1])) < 1e-9
