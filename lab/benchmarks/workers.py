@@ -183,7 +183,8 @@ def measure(
         side(size, load, devices[:1], Path(folder)) as one,
         side(size, load, devices, Path(folder)) as several,
     ):
-        assert several.workers is not None
+        workers = several.workers
+        assert workers is not None
 
         def alone(threads: int = 1) -> None:
             if cores:
@@ -194,7 +195,7 @@ def measure(
         def shared() -> None:
             if cores:
                 pin(os.getpid(), {cores[0]})
-                for pid, core in zip(several.workers.pids, cores[1:], strict=True):
+                for pid, core in zip(workers.pids, cores[1:], strict=True):
                     pin(pid, {core})
             torch.set_num_threads(1)
             several.round()

@@ -25,7 +25,7 @@ from swarm_node.common.channel import (
     BrokenFrame,
     Channel,
     Failed,
-    Message,
+    PipeMessage,
     Talk,
     inherited,
     telling,
@@ -64,7 +64,7 @@ EXIT_SECONDS = 2.0  # from the end of its connection to its status
 SEND_SECONDS = 60  # after which a worker that reads nothing counts as gone
 
 
-class Begin(Message, frozen=True):
+class Begin(PipeMessage, frozen=True):
     """All that a worker has to know. The first message to it."""
 
     settings: str  # LearningConfig as JSON, secrets included; its device is the worker's
@@ -80,7 +80,7 @@ class Begin(Message, frozen=True):
         return LearningConfig.model_validate(json.loads(self.settings))
 
 
-class Write(Message, frozen=True):
+class Write(PipeMessage, frozen=True):
     """Write completions to these contexts, which all have room for one."""
 
     fresh: bool  # whether the shared weights have changed since the last order
@@ -89,7 +89,7 @@ class Write(Message, frozen=True):
     first: int  # row of the stream that the first completion draws from
 
 
-class Differentiate(Message, frozen=True):
+class Differentiate(PipeMessage, frozen=True):
     """Compute the gradients of these groups."""
 
     fresh: bool
@@ -97,17 +97,17 @@ class Differentiate(Message, frozen=True):
     step: Step
 
 
-class Compare(Message, frozen=True):
+class Compare(PipeMessage, frozen=True):
     """Say which weights you have."""
 
 
-class Ready(Message, frozen=True):
+class Ready(PipeMessage, frozen=True):
     """The model is loaded. What its frozen weights are, as a fingerprint."""
 
     frozen: str
 
 
-class Written(Message, frozen=True):
+class Written(PipeMessage, frozen=True):
     """The completions of each context; where there are none, why."""
 
     completions: list[Completions | None]
@@ -119,7 +119,7 @@ class Written(Message, frozen=True):
         return [made if made is not None else Skipped(why) for made, why in pairs]
 
 
-class Differentiated(Message, frozen=True):
+class Differentiated(PipeMessage, frozen=True):
     """The gradients are in their memory."""
 
     loss: float
@@ -127,14 +127,14 @@ class Differentiated(Message, frozen=True):
     without: list[str]  # parameters that have no gradient
 
 
-class Weighed(Message, frozen=True):
+class Weighed(PipeMessage, frozen=True):
     """Fingerprints of the weights that the worker has."""
 
     trained: str
     frozen: str
 
 
-class NoRoom(Message, frozen=True):
+class NoRoom(PipeMessage, frozen=True):
     """Not even the smallest part of the groups fits into the memory of the device."""
 
 
