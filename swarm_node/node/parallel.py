@@ -363,8 +363,15 @@ def devices_of(config: NodeConfig) -> tuple[str, ...]:
         return named
     if hindering:
         raise UserError(f"model.devices {asked} does not work with {hindering}: leave one out")
-    if len({torch.device(name).type for name in named}) > 1:
+    if len({name.split(":")[0] for name in named}) > 1:
         raise UserError(f"model.devices {asked}: name devices of one kind, such as cuda:0,cuda:1")
+    there = torch.cuda.device_count()
+    for name in named:
+        if name.startswith("cuda:") and int(name.removeprefix("cuda:")) >= there:
+            raise UserError(
+                f"model.devices {asked}: torch finds {there} cards here, and {name} is none of "
+                "them; leave it out"
+            )
     return named
 
 
