@@ -38,6 +38,8 @@ from swarm_node.rollouts.groups import (
 )
 from swarm_node.rollouts.inbox import Draw, Inbox, Verdict
 from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
+from swarm_node.rollouts.pairs import fewer, in_pairs
+from swarm_node.rollouts.places import Places, filled_places
 from swarm_node.rollouts.sampler import Sampler, Seen, choose_local
 from swarm_node.rollouts.scoring_ahead import ExternalScoring, ScoringInStep
 from swarm_node.settings import RoundConfig
@@ -123,7 +125,7 @@ class Node:
         groups of either kind there are and in which order others' groups are considered, and the
         defence what of them may be trained on. A group of a peer may serve several quick rounds,
         and one that is too long for this machine serves none. Where too few are there, local groups
-        take their places.
+        take their places; with `round.fill` it is also the other way round (`places.py`).
         """
         inbox, now = self.inbox, generated.round
         rng = Random(f"{self.seed}/{self.peer_id}/{now}")
@@ -132,16 +134,17 @@ class Node:
             taken, too_long = purse.admitted(self.network.collect(now))
             inbox.arrive(taken, now)
         self.sampler.begin(Seen(now, generated.groups, inbox.peers()))
-        local, spare, wanted = self._choose_local(generated.groups, rng)
+        places = self._places(generated.groups, rng)
+        purse = purse.with_room_for(places.filled)
         with _timed(self.clock, "score") as scoring:
-            draw = self._draw(generated, wanted, purse, rng)
+            draw = self._draw(generated, places, purse, rng)
         unwanted = [Verdict(group, useful=False) for group in too_long]
         for verdict in [*inbox.settle(draw, now), *unwanted]:
             self.network.verdict(verdict.group, verdict.useful, verdict.fault)
-        serving = purse.affordable(inbox.serve(wanted, self.clock(), rng))
-        external = self._compared(serving, generated.answers, rng)
-        if self.fill_with_local:
-            local += spare[: max(0, wanted - len(external))]
+        serving = purse.affordable(inbox.serve(places.wanted, self.clock(), rng))
+        compared = self._compared(serving, generated.answers, rng)
+        external = [in_pairs(group, self.config.external_pairs, rng) for group in compared]
+        local = places.with_spare(external) if self.fill_with_local else places.local
         seconds = _sum(generated.seconds, collecting, scoring)
         skipped = _left_out(draw, external, too_long)
         return Selection(
@@ -194,15 +197,18 @@ class Node:
     def _purse(self, own: Sequence[Group]) -> Purse:
         """What this round may spend on external groups, in tokens."""
         groups, given = self.config.external_groups, self.config.external_tokens
-        return Purse.of_round(own, groups, self.lengths, self.defence.adds, given)
+        added = fewer(self.defence.adds, 2 * self.config.external_pairs)
+        return Purse.of_round(own, groups, self.lengths, added, given)
 
-    def _draw(self, generated: Generated, wanted: int, purse: Purse, rng: Random) -> Draw:
-        """Considers groups of peers in the sampler's order, until `wanted` of them are chosen or
-        the purse is spent. What does not fit into it any more waits for the next round.
+    def _draw(self, generated: Generated, places: Places, purse: Purse, rng: Random) -> Draw:
+        """Considers groups of peers in the sampler's order, until those that the round has places
+        for are chosen or the purse is spent. What does not fit into it any more waits for the next
+        round.
         """
+        wanted, usual = places.wanted, self.config.external_groups + places.filled
         scoring = self.external or ScoringInStep(partial(score_external, self.environment))
         candidates = scoring.candidates(
-            self.inbox, self.config.external_groups, generated.groups, self.sampler.reads_rewards
+            self.inbox, usual, generated.groups, self.sampler.reads_rewards
         )
         written_here = generated.groups + generated.answers
         draw = self.inbox.draw()
@@ -233,14 +239,12 @@ class Node:
             for local, external in self.inbox.answered(answers)
         ]
 
-    def _choose_local(
-        self, groups: Sequence[Group], rng: Random
-    ) -> tuple[list[Group], list[Group], int]:
-        """Local groups to train on, spare ones for places that no external group takes, and how
-        many external groups to look for.
-        """
+    def _places(self, groups: Sequence[Group], rng: Random) -> Places:
+        """The places of a round that generated these groups, with local ones in theirs."""
         local, external = self.sampler.split(self.config.local_groups, self.config.external_groups)
-        return *choose_local(groups, local, external, self.sampler.only_informative, rng), external
+        chosen, spare = choose_local(groups, local, external, self.sampler.only_informative, rng)
+        most = self.config.fill if self.config.external_groups else 0
+        return Places(chosen, spare, external, filled_places(local, chosen, most))
 
     def _complete(
         self, questions: Sequence[Question], now: Round

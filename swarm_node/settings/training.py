@@ -30,17 +30,32 @@ class RoundConfig(Section):
     """Number of external groups, those of peers, in the training set of a round (J in the paper).
     0: train alone.
     """
+    fill: Count = 0
+    """External groups, at most, that a round trains on beside `external_groups`: one in the place
+    of each of its local groups that teaches nothing, because its completions are all wrong or all
+    right. So it takes more while its own groups teach nothing, and fewer again when they do. 0:
+    none.
+    """
     external_tokens: Count = 0
     """Tokens of peers' completions that a round trains on at most. Longer groups are skipped and
     counted as "too long for this machine". 0: as many as if peers wrote as much as this node does,
     and a tenth of what its own completions of the round have, so that a round takes at most a tenth
     longer than among nodes like this one.
     """
+    external_pairs: Count = 0
+    """Completions of an external group that a round trains on: at most so many of those that score
+    above the mean of the group, and as many of the others. That costs less. 0: all of them.
+    """
     sampler: Annotated[str, PlugIn("samplers")] = "uniform"
     """How the groups of a training set are chosen: a registered sampler, or FILE:CLASS.
     docs/how-to/sampler.md lists the samplers. uniform: skip uninformative groups, and choose from
     the others with equal probability, as in the paper.
     """
+
+    @property
+    def most_external(self) -> int:
+        """External groups that a round trains on at most."""
+        return self.external_groups + self.fill if self.external_groups else 0
 
 
 class TrainingConfig(Section):
