@@ -12,9 +12,10 @@ places. All arms of a starter have one learning rate, and share questions and we
 
 Every arm is set against 4/4: in held-out accuracy at the end, at equal rounds, generated tokens,
 trained tokens and CPU time, where both have spent what the cheaper one spent in all; and in the
-mean accuracy over the run (`area`). `cost` does the same for external groups of which only some
-completions are trained on, against the same arm with all of them, and `specialists` asks what the
-nodes of `lab.studies.samplers` lose of their own tasks, against nodes that train alone.
+reward of its completions over the whole run. `cost` does the same for external groups of which only
+some completions are trained on, against the same arm with all of them, and `prefix` for beginnings
+of others' right completions. `specialists` asks what the nodes of `lab.studies.samplers` lose of
+their own tasks, against nodes that train alone.
 """
 
 import argparse
@@ -35,6 +36,12 @@ SEEDS = range(7000, 7004)  # fixed before the first run
 AXES = ("rounds", "generated_tokens", "trained_tokens", "cpu_seconds")
 DEFENDED: Mapping[str, Any] = {"defence": dict(DefenceConfig())}
 FILLED = 4  # places of local groups that the default of `run` is tried with
+# Informative groups of a round by where they come from, and what a table calls them
+GROUPS = {
+    "local_informative": "own",
+    "external_informative": "of others",
+    "guided_informative": "guided",
+}
 Report = Mapping[str, Any]
 
 
@@ -53,10 +60,16 @@ PLACES: Mapping[str, Arm] = {
     "default": Arm("8/4", DEFENDED),
     "default fill": Arm("8/4", {"round": {"fill": FILLED}, **DEFENDED}),
 }
+# Of the same external groups fewer completions
 PAIRS: Mapping[str, Arm] = {
     "4/4 fill": PLACES["4/4 fill"],
     "4/4 fill, 2 pairs": Arm("4/4:fill", {"round": {"external_pairs": 2}}),
     "4/4 fill, 1 pair": Arm("4/4:fill", {"round": {"external_pairs": 1}}),
+}
+# Beginnings of others' right completions: an answer of these tasks has one to six characters
+PREFIXES: Mapping[str, Arm] = {
+    "4/4": PLACES["4/4"],
+    "4/4, prefix": Arm("4/4", {"round": {"prefix": 2}}),
 }
 
 
@@ -74,10 +87,11 @@ class Part:
 
 
 PARTS: Mapping[str, Part] = {
-    "very_rare": Part("very_rare", PLACES, 50),
-    "rarest": Part("rarest", PLACES, 70),
-    "dense": Part("dense", PLACES, 30),
-    "cost": Part("very_rare", PAIRS, 50),
+    "very_rare": Part("very_rare", PLACES, 30),
+    "rarest": Part("rarest", PLACES, 50),
+    "dense": Part("dense", PLACES, 20),
+    "cost": Part("very_rare", PAIRS, 30),
+    "prefix": Part("very_rare", PREFIXES, 30),
 }
 # The swarm, the rates and the rows of `lab.studies.samplers`
 SPECIALISTS, FRESH, SHARING_RATE = "specialists", samplers.FRESH["rare"][:8], 3e-4
@@ -117,15 +131,15 @@ def figures(report: Report, axis: str, price: float) -> float:
     return accuracy(report, "all_tasks", axis, price)
 
 
-def area(report: Report) -> float:
-    """The mean accuracy over the evaluations of a run."""
+def reward(report: Report) -> float:
+    """The mean reward of a completion over all rounds of a run."""
     (arm,) = report["arms"].values()
-    return fmean(arm["held_out"]["all_tasks"][0])
+    return float(fmean(arm["rewards"][0]) / report["questions"])
 
 
 def in_pairs_of(reports: Mapping[str, Sequence[Report]], first: str) -> dict[str, list[Comparison]]:
-    """For each axis, and for the area, every arm against the first one, seed by seed. The
-    comparisons of an axis are one family.
+    """For each axis, and for the reward over the run, every arm against the first one, seed by
+    seed. The comparisons of an axis are one family.
     """
     found: dict[str, list[Comparison]] = {}
     base = reports[first]
@@ -139,9 +153,9 @@ def in_pairs_of(reports: Mapping[str, Sequence[Report]], first: str) -> dict[str
             against = [figures(other, axis, end) for (_, other), end in priced]
             compared.append(compare(name, values, against))
         found[axis] = corrected(compared)
-    areas = {name: [area(report) for report in of] for name, of in reports.items()}
-    found["area"] = corrected(
-        [compare(name, of, areas[first]) for name, of in areas.items() if name != first]
+    rewards = {name: [reward(report) for report in of] for name, of in reports.items()}
+    found["reward"] = corrected(
+        [compare(name, of, rewards[first]) for name, of in rewards.items() if name != first]
     )
     return found
 
@@ -152,20 +166,24 @@ def corrected(compared: Sequence[Comparison]) -> list[Comparison]:
 
 
 def spending(reports: Mapping[str, Sequence[Report]]) -> list[list[str]]:
-    """What a node of each arm spends in all, and its groups of others by round: means of seeds."""
+    """What a node of each arm spends in all, and the informative groups of a round: means over the
+    seeds.
+    """
     rows = []
     for name, of in reports.items():
         totals = [fmean(spent(report, axis)[-1] for report in of) for axis in AXES[1:]]
-        external = fmean(per_round(report, "external_informative") for report in of)
-        local = fmean(per_round(report, "local_informative") for report in of)
-        rows.append([name, *(f"{each:,.0f}" for each in totals), f"{local:.2f}", f"{external:.2f}"])
+        groups = [fmean(per_round(report, metric) for report in of) for metric in GROUPS]
+        rows.append(
+            [name, *(f"{each:,.0f}" for each in totals), *(f"{each:.2f}" for each in groups)]
+        )
     return rows
 
 
 def per_round(report: Report, metric: str) -> float:
     """The mean of a figure that the report has summed over the nodes, by node and round."""
     (arm,) = report["arms"].values()
-    return fmean(arm["metrics"][metric][0]) / len(arm["node_rewards"][0])
+    rounds = arm["metrics"].get(metric, [[0.0]])[0]
+    return float(fmean(rounds) / len(arm["node_rewards"][0]))
 
 
 def done_on_all(runs: Mapping[str, Sequence[Run]], options: argparse.Namespace) -> list[int]:
@@ -177,7 +195,7 @@ def done_on_all(runs: Mapping[str, Sequence[Run]], options: argparse.Namespace) 
 
 def show(found: Mapping[str, Sequence[Comparison]], first: str) -> None:
     for axis, every in found.items():
-        title = "mean over the run" if axis == "area" else f"at equal {axis.replace('_', ' ')}"
+        title = "reward over the run" if axis == "reward" else f"at equal {axis.replace('_', ' ')}"
         heads = (f"{title}, against {first}", "seeds", first, "arm", "ratio", "95 %", "p (Holm)")
         command.show(heads, [compared_line(each) for each in every])
 
@@ -201,7 +219,7 @@ def study_part(name: str, options: argparse.Namespace) -> dict[str, Any]:
         for arm, of in runs.items()
     }
     first = next(iter(reports))
-    heads = ("arm", *(axis.replace("_", " ") for axis in AXES[1:]), "own informative", "others'")
+    heads = ("arm", *(axis.replace("_", " ") for axis in AXES[1:]), *GROUPS.values())
     command.show(heads, spending(reports))
     found = in_pairs_of(reports, first)
     show(found, first)

@@ -22,6 +22,7 @@ from swarm_node.node.episodes import (
     plays_of,
     replayed,
 )
+from swarm_node.node.guided import Beginning, Guide
 from swarm_node.rollouts.cost import TOO_LONG, Lengths, Purse
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.groups import (
@@ -69,6 +70,7 @@ class Node:
     external: ExternalScoring | None = None  # None: they are scored as they are selected
     fill_with_local: bool = True  # whether local groups take the places of missing external ones
     lengths: Lengths | None = None  # None: a round trains on external groups of any length
+    guide: Guide | None = None  # None: no completion of a peer guides this node's
 
     def run_round(self, now: Round) -> RoundReport:
         return self.train(self.select(self.publish(self.generate(now, self.inbox.questions()))))
@@ -88,10 +90,17 @@ class Node:
     def generate(self, now: Round, others: Sequence[Question] = ()) -> Generated:
         """Local groups: completions of this round's prompts, scored here. `others`: questions of
         other nodes, answered in place of own ones, so that comparing costs no time. As many own
-        ones stay as local groups are trained on.
+        ones stay as local groups are trained on. So do the questions of guided groups.
         """
-        own = self.environment.sample(self.peer_id, now, self.own(len(others)))
+        beginnings = self.guide.take() if self.guide else []
+        count = self.own(len(others) + len(beginnings))
+        own = self.environment.sample(self.peer_id, now, count)
         groups, skipped, seconds = self._complete([*own, *others], now)
+        guided = list[Group]()
+        if beginnings:
+            guided, more_skipped, more_seconds = self._go_on(beginnings, now)
+            skipped = Counter(skipped) + Counter(more_skipped)
+            seconds = _sum(seconds, more_seconds)
         asked = set(others)
         answers = [group for group in groups if group.question in asked]
         return Generated(
@@ -100,6 +109,7 @@ class Node:
             skipped,
             seconds,
             answers,
+            guided,
         )
 
     def own(self, others: int) -> int:
@@ -134,7 +144,7 @@ class Node:
             taken, too_long = purse.admitted(self.network.collect(now))
             inbox.arrive(taken, now)
         self.sampler.begin(Seen(now, generated.groups, inbox.peers()))
-        places = self._places(generated.groups, rng)
+        places = self._places(generated, rng)
         purse = purse.with_room_for(places.filled)
         with _timed(self.clock, "score") as scoring:
             draw = self._draw(generated, places, purse, rng)
@@ -145,6 +155,9 @@ class Node:
         compared = self._compared(serving, generated.answers, rng)
         external = [in_pairs(group, self.config.external_pairs, rng) for group in compared]
         local = places.with_spare(external) if self.fill_with_local else places.local
+        if self.guide is not None:
+            stream = Random(f"{self.seed}/{self.peer_id}/{now}/guided")
+            self.guide.note(generated.groups, draw.passed, stream)
         seconds = _sum(generated.seconds, collecting, scoring)
         skipped = _left_out(draw, external, too_long)
         return Selection(
@@ -160,7 +173,7 @@ class Node:
         if self.watch is not None:
             self.watch(selection)
         groups = selection.generated.groups
-        written = groups + selection.generated.answers
+        written = groups + selection.generated.answers + selection.generated.guided
         samples = [sample for group in written for sample in group.samples]
         lengths = [sample.tokens.written for sample in samples if sample.tokens]
         endings = [sample.episode.ended for sample in samples]
@@ -191,6 +204,7 @@ class Node:
             external_reward=_mean([fmean(group.rewards) for group in selection.considered]),
             external_considered=len(selection.considered),
             external_by_peer=_by_peer(selection),
+            guided_informative=sum(group.informative for group in selection.generated.guided),
             seconds=_sum(dict.fromkeys(PHASES, 0.0), selection.seconds, seconds),
         )
 
@@ -239,10 +253,14 @@ class Node:
             for local, external in self.inbox.answered(answers)
         ]
 
-    def _places(self, groups: Sequence[Group], rng: Random) -> Places:
-        """The places of a round that generated these groups, with local ones in theirs."""
+    def _places(self, generated: Generated, rng: Random) -> Places:
+        """The places of a round that generated this, with local groups in theirs. Guided groups
+        that teach take places of local ones.
+        """
         local, external = self.sampler.split(self.config.local_groups, self.config.external_groups)
-        chosen, spare = choose_local(groups, local, external, self.sampler.only_informative, rng)
+        only_informative = self.sampler.only_informative
+        chosen, spare = choose_local(generated.groups, local, external, only_informative, rng)
+        chosen += [group for group in generated.guided if group.informative]
         most = self.config.fill if self.config.external_groups else 0
         return Places(chosen, spare, external, filled_places(local, chosen, most))
 
@@ -250,24 +268,53 @@ class Node:
         self, questions: Sequence[Question], now: Round
     ) -> tuple[list[Group], Counts, Seconds]:
         """A scored local group for each question that could be built, completed and scored."""
-        stream = f"{self.seed}/{self.peer_id}/{now}"
+
+        def written(groups: list[Group]) -> list[Group | Skipped]:
+            stream = self._stream(now)
+            return complete(self.environment, self.generator, groups, self.group_size, stream)
+
+        return self._scored(self._prompted(questions, now), written)
+
+    def _go_on(
+        self, beginnings: Sequence[Beginning], now: Round
+    ) -> tuple[list[Group], Counts, Seconds]:
+        """A scored guided group for each beginning whose question could be built."""
+        guide = self.guide
+        assert guide is not None
+        by_question = {beginning.question: beginning for beginning in beginnings}
+
+        def written(groups: list[Group]) -> list[Group | Skipped]:
+            given = [by_question[group.question] for group in groups]
+            stream = self._stream(now)
+            return guide.complete(self.generator, groups, given, self.group_size, stream)
+
+        return self._scored(self._prompted(list(by_question), now), written)
+
+    def _prompted(self, questions: Sequence[Question], now: Round) -> list[Group | Skipped]:
+        """A local group for each question, not completed yet."""
         prompts = self.environment.prompts(questions)
-        asked = [
+        return [
             prompt if isinstance(prompt, Skipped) else self._asked(question, prompt, now)
             for question, prompt in paired(questions, prompts)
         ]
+
+    def _scored(
+        self,
+        asked: Sequence[Group | Skipped],
+        written: Callable[[list[Group]], list[Group | Skipped]],
+    ) -> tuple[list[Group], Counts, Seconds]:
+        """The groups that `written` completes, scored; how many were skipped, and why."""
         with _timed(self.clock, "generate") as generating:
-            completed = onward(
-                asked,
-                lambda groups: complete(
-                    self.environment, self.generator, groups, self.group_size, stream
-                ),
-            )
+            completed = onward(asked, written)
         with _timed(self.clock, "score") as scoring:
             results = onward(completed, partial(score_groups, self.environment))
         skipped = Counter(result.reason for result in results if isinstance(result, Skipped))
         scored = [result for result in results if isinstance(result, Group)]
         return scored, skipped, _sum(generating, scoring)
+
+    def _stream(self, now: Round) -> str:
+        """The name of the random stream of a round's completions."""
+        return f"{self.seed}/{self.peer_id}/{now}"
 
     def _asked(self, question: Question, prompt: str, now: Round) -> Group:
         """A local group that is not completed yet."""

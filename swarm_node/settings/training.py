@@ -46,6 +46,12 @@ class RoundConfig(Section):
     """Completions of an external group that a round trains on: at most so many of those that score
     above the mean of the group, and as many of the others. That costs less. 0: all of them.
     """
+    prefix: Count = 0
+    """Characters of a peer's right completion behind which this node goes on by itself, where a
+    group of its own is all wrong: in its next round it completes the peer's question in place of
+    one of its own, and trains on what it wrote there. At most half of a completion, and for at most
+    `external_groups` groups a round. 0: never.
+    """
     sampler: Annotated[str, PlugIn("samplers")] = "uniform"
     """How the groups of a training set are chosen: a registered sampler, or FILE:CLASS.
     docs/how-to/sampler.md lists the samplers. uniform: skip uninformative groups, and choose from
