@@ -206,6 +206,7 @@ def study_part(name: str, options: argparse.Namespace) -> dict[str, Any]:
     runs = {
         arm: [run(part, arm, seed, options.quick) for seed in SEEDS[: options.seeds]]
         for arm in part.arms
+        if arm in (options.arms or part.arms)
     }
     seed_by_seed = [each for column in zip(*runs.values(), strict=True) for each in column]
     if not runner.do(seed_by_seed, options):
@@ -263,6 +264,7 @@ def main() -> None:
     parser = command.parser("lab.studies.filling", __doc__)
     parser.add_argument("part", choices=[*PARTS, SPECIALISTS])
     runner.add_options(parser)
+    parser.add_argument("--arms", nargs="*", help="these arms of the part alone (all)")
     parser.add_argument("--seeds", type=int, help="the first so many seeds alone (all)")
     options = parser.parse_args()
     if options.quick:

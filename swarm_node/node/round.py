@@ -152,9 +152,10 @@ class Node:
         for verdict in [*inbox.settle(draw, now), *unwanted]:
             self.network.verdict(verdict.group, verdict.useful, verdict.fault)
         serving = purse.affordable(inbox.serve(places.wanted, self.clock(), rng))
-        compared = self._compared(serving, generated.answers, rng)
-        external = [in_pairs(group, self.config.external_pairs, rng) for group in compared]
-        local = places.with_spare(external) if self.fill_with_local else places.local
+        external = self._compared(serving, generated.answers, rng)
+        if pairs := self.config.external_pairs:
+            external = [in_pairs(group, pairs, rng) for group in external]
+        local = places.with_spare(len(external)) if self.fill_with_local else places.local
         if self.guide is not None:
             stream = Random(f"{self.seed}/{self.peer_id}/{now}/guided")
             self.guide.note(generated.groups, draw.passed, stream)

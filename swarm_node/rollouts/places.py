@@ -47,12 +47,12 @@ class Places:
         """How many external groups the round looks for."""
         return self.external + self.filled
 
-    def with_spare(self, external: Sequence[Group]) -> list[Group]:
-        """The local groups to train on beside these external ones: spare ones take the places of
+    def with_spare(self, external: int) -> list[Group]:
+        """The local groups to train on beside so many external ones: spare ones take the places of
         external groups that are missing. The place of a local group that no external one fills
         stays as it is.
         """
-        missing = max(0, self.external - len(external))
+        missing = max(0, self.external - external)
         return self.local + self.spare[:missing]
 
 

@@ -136,8 +136,7 @@ def test_places_count_by_hand():
     assert filled_places(4, [], 8) == 4 and filled_places(0, [], 8) == 0
     places = Places(own(WRONG), own(MIXED, MIXED), external=2, filled=1)
     assert places.wanted == 3
-    taken = own(MIXED)
-    assert [len(places.with_spare(taken * count)) for count in range(4)] == [3, 2, 1, 1]
+    assert [len(places.with_spare(taken)) for taken in range(4)] == [3, 2, 1, 1]
 
 
 def test_what_fills_places_has_room_in_the_purse():
