@@ -180,10 +180,9 @@ def spending(reports: Mapping[str, Sequence[Report]]) -> list[list[str]]:
 
 
 def per_round(report: Report, metric: str) -> float:
-    """The mean of a figure that the report has summed over the nodes, by node and round."""
+    """The mean over the rounds of a figure of a node."""
     (arm,) = report["arms"].values()
-    rounds = arm["metrics"].get(metric, [[0.0]])[0]
-    return float(fmean(rounds) / len(arm["node_rewards"][0]))
+    return float(fmean(arm["metrics"].get(metric, [[0.0]])[0]))
 
 
 def done_on_all(runs: Mapping[str, Sequence[Run]], options: argparse.Namespace) -> list[int]:

@@ -457,7 +457,6 @@ class RoundReport:
         Metric(
             "groups",
             "local ones trained on that go on from the beginning of a peer's right completion",
-            over="sum",
         ),
     ] = 0
 

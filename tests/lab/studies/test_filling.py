@@ -41,7 +41,7 @@ def test_rewards_are_those_of_a_completion_and_groups_those_of_a_node_and_round(
     made = report([0.1, 0.2], rewards=(0.9, 1.8), **informative)
     assert filling.reward(made) == pytest.approx(0.15)
     (row,) = filling.spending({"4/4": [made]})
-    assert row == ["4/4", "20", "20", "20", "3.00", "4.00", "0.00"]
+    assert row == ["4/4", "20", "20", "20", "6.00", "8.00", "0.00"]
 
 
 def test_every_run_is_one_that_simulate_takes_and_has_a_folder_of_its_own(tmp_path) -> None:
