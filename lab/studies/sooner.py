@@ -1,7 +1,7 @@
 """How much sooner does a node that shares reach a level than one that trains alone?
 
     python -m lab.studies.sooner --cost               # what it would cost
-    python -m lab.studies.sooner --at-most 8          # goes on where it stopped
+    python -m lab.studies.sooner --at-most 8          # continues where it stopped
     python -m lab.studies.sooner --report             # of what is done
 
 Eight nodes train a real model that is hardly ever right at first, all on the same tasks: the other
