@@ -31,10 +31,10 @@ class RoundConfig(Section):
     0: train alone.
     """
     fill: Count = 0
-    """External groups, at most, that a round trains on beside `external_groups`: one in the place
-    of each of its local groups that teaches nothing, because its completions are all wrong or all
-    right. So it takes more while its own groups teach nothing, and fewer again when they do. 0:
-    none.
+    """External groups that a round may train on in addition to `external_groups`: one in the
+    place of each of its local groups that teaches nothing, because its completions are all wrong or
+    all right. So a round takes more while its own groups teach nothing, and fewer again when they
+    do. 0: none.
     """
     external_tokens: Count = 0
     """Tokens of peers' completions that a round trains on at most. Longer groups are skipped and
@@ -43,14 +43,15 @@ class RoundConfig(Section):
     longer than among nodes like this one.
     """
     external_pairs: Count = 0
-    """Completions of an external group that a round trains on: at most so many of those that score
-    above the mean of the group, and as many of the others. That costs less. 0: all of them.
+    """Completions of an external group that a round trains on: at most this number of those
+    that score above the mean of the group, and as many of the others. Fewer completions cost less.
+    0: train on all completions.
     """
     prefix: Count = 0
-    """Characters of a peer's right completion behind which this node goes on by itself, where a
-    group of its own is all wrong: in its next round it completes the peer's question in place of
-    one of its own, and trains on what it wrote there. At most half of a completion, and for at most
-    `external_groups` groups a round. 0: never.
+    """Characters of a peer's right completion from which this node continues, where a group of
+    its own is all wrong. In its next round it completes the peer's question in place of one of its
+    own, starting with these characters, and trains on what it writes after them. It takes at most
+    half of a completion, and at most `external_groups` such groups a round. 0: never.
     """
     sampler: Annotated[str, PlugIn("samplers")] = "uniform"
     """How the groups of a training set are chosen: a registered sampler, or FILE:CLASS.
