@@ -456,7 +456,7 @@ class RoundReport:
         int,
         Metric(
             "groups",
-            "local ones trained on that go on from the beginning of a peer's right completion",
+            "local ones trained on that continue the beginning of a peer's right completion",
         ),
     ] = 0
 
