@@ -19,6 +19,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment, with_environment
 from swarm_node.generation.generator import BatchGenerator
 from swarm_node.generation.parallel import ParallelGenerator
+from swarm_node.node.guided import Guide
 from swarm_node.node.round import Node, judging
 from swarm_node.policy.aside import Aside
 from swarm_node.policy.batch import completion_lengths
@@ -126,7 +127,22 @@ def build_node(
         external=external,
         fill_with_local=not exact_mix,
         lengths=partial(completion_lengths, policy),
+        guide=build_guide(config, policy),
     )
+
+
+def build_guide(config: LearningConfig, policy: Policy) -> Guide | None:
+    """What lets right completions of peers guide this node's; None where nothing does. UserError
+    where another process generates, which does not hear of them.
+    """
+    if not config.round.prefix or not config.round.external_groups:
+        return None
+    if config.asynchronous.enabled:
+        raise UserError(
+            "round.prefix is for a node that generates and trains in one process: leave it, or "
+            "asynchronous.enabled, off"
+        )
+    return Guide(policy, config.round.prefix, config.round.external_groups)
 
 
 def build_generator(config: LearningConfig, policy: Policy) -> Generator:
