@@ -205,6 +205,12 @@ class HivemindBackend(StreamBackend):
         response = await self._reach("IDENTIFY")
         return {text for data in response.identify.addrs if (text := _text(data))}
 
+    async def start_over(self) -> None:
+        await super().start_over()
+        self._silent.clear()
+        self._useful.clear()
+        self._punching.start_over()
+
     async def wait_closed(self) -> str:
         return await self.daemon.wait_closed()
 
