@@ -15,7 +15,7 @@ from typing import Protocol
 
 from protocol import limits
 from protocol.messages import PeerId
-from swarm_node.network.actions import Action, Call, Deliver, Disconnect, Refuse, StartOver
+from swarm_node.network.actions import Action, CallPeer, Deliver, Disconnect, Refuse, StartOver
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.exchange import Exchange
 
@@ -110,7 +110,7 @@ class World:
     def perform(self, member: SimulatedPeer, actions: Iterable[Action]) -> None:
         """Carries out actions of an exchange."""
         for action in actions:
-            if isinstance(action, Call):
+            if isinstance(action, CallPeer):
                 self._call(member, action)
             elif isinstance(action, Disconnect):
                 member.hung_up.append(action.peer)
@@ -140,7 +140,7 @@ class World:
             self.perform(member, exchange.tick(self.now + member.ahead))
             self.after(TICK, partial(self._tick, member, exchange))
 
-    def _call(self, member: SimulatedPeer, call: Call) -> None:
+    def _call(self, member: SimulatedPeer, call: CallPeer) -> None:
         target = self.members.get(call.peer)
         if target is None or not target.alive or not self._is_together(member.peer, call.peer):
             self.after(
@@ -154,7 +154,7 @@ class World:
                 self._rng.uniform(*self._latency), partial(self._arrive, member, target, call)
             )
 
-    def _arrive(self, member: SimulatedPeer, target: SimulatedPeer, call: Call) -> None:
+    def _arrive(self, member: SimulatedPeer, target: SimulatedPeer, call: CallPeer) -> None:
         if not target.alive:
             self._fail(member, call, Failure.CLOSED)
             return
@@ -175,14 +175,14 @@ class World:
         else:
             self.after(back, partial(self._reply, member, call, reply))
 
-    def _reply(self, member: SimulatedPeer, call: Call, reply: bytes) -> None:
+    def _reply(self, member: SimulatedPeer, call: CallPeer, reply: bytes) -> None:
         if self.asleep(member, partial(self._reply, member, call, reply)):
             return
         if member.alive and isinstance(member.party, Exchange):
             now = self.now + member.ahead
             self.perform(member, member.party.replied(call.token, reply, now))
 
-    def _fail(self, member: SimulatedPeer, call: Call, failure: Failure) -> None:
+    def _fail(self, member: SimulatedPeer, call: CallPeer, failure: Failure) -> None:
         if self.asleep(member, partial(self._fail, member, call, failure)):
             return
         if member.alive and isinstance(member.party, Exchange):

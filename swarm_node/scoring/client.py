@@ -392,7 +392,7 @@ def _of_one_turn(
 
 
 def _replay(said: Any, turns: Sequence[Turn]) -> Replay | Skipped:
-    """The replay of one episode, or why it was left out. Raises BrokenFrame."""
+    """The replay of one episode, or why it was skipped. Raises BrokenFrame."""
     if isinstance(said, str):
         return Skipped(printable(said, 40))
     try:

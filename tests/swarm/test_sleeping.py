@@ -6,7 +6,7 @@ import pytest
 
 from protocol import limits, wire
 from protocol.messages import PeerId
-from swarm_node.network.actions import Call, StartOver
+from swarm_node.network.actions import CallPeer, StartOver
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.exchange import SLEPT_SECONDS, WOKE, Exchange
 from swarm_node.network.exchange.view import MAX_AGE
@@ -58,7 +58,7 @@ def test_nobody_is_blamed_for_a_call_that_lasted_as_long_as_a_sleep(seconds: flo
     swarm.run(60.0)
     exchange, world = swarm.exchanges[SLEEPER], swarm.world
     sampled = exchange._knowledge.sample.peers
-    calls = [each for each in exchange.tick(world.now + 1.0) if isinstance(each, Call)]
+    calls = [each for each in exchange.tick(world.now + 1.0) if isinstance(each, CallPeer)]
     calls += exchange._gossip._spread(4, world.now + 1.0)
     assert len(calls) >= 4
     counted = dict(exchange.counters())

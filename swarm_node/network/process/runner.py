@@ -23,7 +23,7 @@ from protocol.wire import ENTER, REQUEST_LIMITS
 from swarm_node.common.backoff import backoff, jittered
 from swarm_node.network.actions import (
     Action,
-    Call,
+    CallPeer,
     Cards,
     Deliver,
     Disconnect,
@@ -140,11 +140,11 @@ class ExchangeRunner:
                     self._deliver(action)
                 case Disconnect(peer=peer) if self._backend is not None:
                     self._spawn(_disconnect(self._backend, peer))
-                case Call(token=token) if self._backend is None:
+                case CallPeer(token=token) if self._backend is None:
                     self.exchange.failed(token, Failure.UNREACHABLE, self._clock())
-                case Call(token=token) if self._in_vain(action.peer, action.addresses):
+                case CallPeer(token=token) if self._in_vain(action.peer, action.addresses):
                     self.exchange.failed(token, Failure.HELD, self._clock())
-                case Call() if self._backend is not None:
+                case CallPeer() if self._backend is not None:
                     self._spawn(self._call(self._backend, action))
 
     def _start_over(self) -> None:
@@ -269,7 +269,7 @@ class ExchangeRunner:
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error  # a mistake of ours: the loop reports it, the other calls go on
 
-    async def _call(self, backend: Backend, call: Call) -> None:
+    async def _call(self, backend: Backend, call: CallPeer) -> None:
         try:
             async with asyncio.timeout(call.timeout):
                 await self._closed.wait()
@@ -284,7 +284,7 @@ class ExchangeRunner:
         else:
             self.perform(self.exchange.replied(call.token, reply, self._clock()))
 
-    async def _reply(self, backend: Backend, call: Call) -> bytes:
+    async def _reply(self, backend: Backend, call: CallPeer) -> bytes:
         """The reply, over the connection to the peer; where there is none, over a new one."""
         ask = partial(self._ask, backend, call)
         try:
@@ -295,7 +295,7 @@ class ExchangeRunner:
         await backend.dial(call.addresses, call.timeout)
         return await ask()
 
-    async def _ask(self, backend: Backend, call: Call) -> bytes:
+    async def _ask(self, backend: Backend, call: CallPeer) -> bytes:
         """The reply of a connected peer; in a private swarm only after both sides have shown that
         they are members.
         """

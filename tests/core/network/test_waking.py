@@ -13,7 +13,7 @@ from protocol import wire
 from protocol.identity import Identity
 from protocol.messages import PeerId
 from swarm_node.common.channel import BrokenFrame
-from swarm_node.network.actions import Call, StartOver
+from swarm_node.network.actions import CallPeer, StartOver
 from swarm_node.network.backend import Backend, CallFailed, Connection, Failure, Handler
 from swarm_node.network.exchange.exchange import SLEPT_SECONDS, WOKE, Exchange
 from swarm_node.network.process.runner import (
@@ -364,7 +364,7 @@ def test_relays_that_failed_are_asked_again_after_a_sleep() -> None:
 def test_who_starts_over_gives_back_what_it_was_fetching() -> None:
     exchange = Exchange(OWN, "test", NetworkConfig(), Random(1), 0.0)
     exchange.learned(DOOR.peer_id, [ENTRY])
-    calls = [each for each in exchange.tick(0.5) if isinstance(each, Call)]
+    calls = [each for each in exchange.tick(0.5) if isinstance(each, CallPeer)]
     assert [call.protocol for call in calls] == [wire.EXCHANGE]
     assert exchange.tick(1000.0)[0] == StartOver()
     assert exchange.replied(calls[0].token, b"late", 1000.1) == []

@@ -17,7 +17,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.settings import ModelConfig
 from swarm_node.settings.simulation import RayConfig, SimulationConfig
 from swarm_node.simulation import cell_pool, estimate
-from swarm_node.simulation.arms import Cell, Record, parse_arm
+from swarm_node.simulation.arms import Cell, FinishedCell, parse_arm
 from swarm_node.simulation.cell_pool import LOSSES, run_cells
 from swarm_node.simulation.engines import elsewhere, ray_cluster
 from swarm_node.simulation.engines.engine import Worker
@@ -54,7 +54,7 @@ class Told(Worker):
         pass
 
 
-def outcomes(*lives: Worker) -> tuple[list[Record | Failed], list[Event]]:
+def outcomes(*lives: Worker) -> tuple[list[FinishedCell | Failed], list[Event]]:
     """How a cell ends whose workers are these, one after another; and what was told."""
     told: list[Event] = []
     waiting = list(lives)
@@ -65,7 +65,7 @@ def outcomes(*lives: Worker) -> tuple[list[Record | Failed], list[Event]]:
 
 def test_a_cell_whose_host_was_lost_begins_anew_and_only_so_often() -> None:
     done, told = outcomes(Told(lost=True), Told(DoneMessage(1.0)))
-    assert [type(each) for each in done] == [Record]
+    assert [type(each) for each in done] == [FinishedCell]
     assert [each.text for each in told if isinstance(each, Notice)] == [
         "the host of 2/0 seed 1 was lost; it begins anew on another one"
     ]
