@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from lab.benchmarks.raylets import RayCluster, raylets
 from swarm_node.common.channel import Failed
 from swarm_node.common.errors import UserError
 from swarm_node.settings import ModelConfig
@@ -26,7 +27,6 @@ from swarm_node.simulation.worker_messages import DoneMessage, FromWorker
 from swarm_node.telemetry.events import Event, Notice
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from tests.commands import started
-from tests.core.simulation.raylets import Raylets, raylets
 from tests.waiting import until
 
 SLOW = 900.0  # seconds: Ray starts many processes, which takes its time where other tests run
@@ -132,7 +132,7 @@ def test_without_ray_the_user_is_told_what_to_install(monkeypatch: pytest.Monkey
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Raylets]:
+def cluster() -> Iterator[RayCluster]:
     ray = pytest.importorskip("ray")
     with raylets(3) as found:
         yield found
@@ -186,7 +186,7 @@ def test_when_one_of_three_raylets_is_killed_all_cells_are_done_as_by_local_work
     assert files(config.out) == files(here.out)
 
 
-def at(cluster: Raylets) -> RayConfig:
+def at(cluster: RayCluster) -> RayConfig:
     return RayConfig(address=cluster.address)
 
 

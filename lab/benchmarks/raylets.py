@@ -1,6 +1,6 @@
 """A Ray cluster of several raylets on this machine, as hosts that can be lost.
 
-    python -m tests.core.simulation.raylets --count 3
+    python -m lab.benchmarks.raylets --count 3
 
 The first line out is the address. Each line in kills a raylet, with all that runs on it, and is
 answered by a line. The cluster ends with the input.
@@ -29,7 +29,7 @@ QUICKLY = {
 VARIABLES = {f"RAY_{name}": value for name, value in {**QUICKLY, "worker_niceness": "0"}.items()}
 
 
-class Raylets:
+class RayCluster:
     """The cluster, in a process of its own."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
@@ -49,9 +49,9 @@ class Raylets:
 
 
 @contextmanager
-def raylets(count: int = 3) -> Iterator[Raylets]:
+def raylets(count: int = 3) -> Iterator[RayCluster]:
     """With one CPU each. When it ends, so have all of Ray's processes."""
-    words = [sys.executable, "-m", "tests.core.simulation.raylets", "--count", str(count)]
+    words = [sys.executable, "-m", "lab.benchmarks.raylets", "--count", str(count)]
     environment = {**os.environ, **VARIABLES, "RAY_USAGE_STATS_ENABLED": "0"}
     process = subprocess.Popen(
         words,
@@ -64,7 +64,7 @@ def raylets(count: int = 3) -> Iterator[Raylets]:
         start_new_session=True,
     )
     try:
-        yield Raylets(process)
+        yield RayCluster(process)
     finally:
         family = psutil.Process(process.pid).children(recursive=True)
         assert process.stdin is not None
@@ -83,9 +83,7 @@ def _lives(process: psutil.Process) -> bool:
 def main() -> None:
     from ray.cluster_utils import Cluster  # now: an extra
 
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.core.simulation.raylets", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="python -m lab.benchmarks.raylets", description=__doc__)
     parser.add_argument("--count", type=int, default=3)
     count = parser.parse_args().count
     options = {"num_cpus": 1, "object_store_memory": STORE, "memory": MEMORY}
