@@ -45,12 +45,12 @@ HERE: tuple[str, ...] = ()  # words before a command: none, on this machine
 ANYWHERE = "0.0.0.0"
 
 
-def live(home: Path, host: str, peers: Sequence[str]) -> None:
+def live(home: Path, host: str, peers: Sequence[str], backend: str) -> None:
     """Lives as one home, until it is killed: publishes a group each round, and prints a line with
     what has come.
     """
-    options = {"host": host, "mdns": False, "peers": tuple(peers), "exchange_seconds": 2.0}
-    config = NetworkConfig.model_validate(options)
+    options = {"host": host, "mdns": False, "peers": tuple(peers), "backend": backend}
+    config = NetworkConfig.model_validate({**options, "exchange_seconds": 2.0})
     rules = Rules(swarm=SWARM, environments={"benchmark": ("1", {"noise": ("plain",)})})
     identity = load_identity(home)
     node = RemoteNetwork(
@@ -73,14 +73,20 @@ class Home:
     """A home in a process of its own, and what it has said."""
 
     def __init__(
-        self, home: Path, peers: Sequence[str] = (), inside: Sequence[str] = HERE, host: str = ""
+        self,
+        home: Path,
+        peers: Sequence[str] = (),
+        inside: Sequence[str] = HERE,
+        host: str = "",
+        backend: str = "hivemind",
     ) -> None:
         self.home = home
         home.mkdir()
         self.peer, self.round, self.lines = "", -1, list[str]()
         self.received: dict[str, int] = {}  # author -> the newest round of which a group has come
         self.addresses: tuple[str, ...] = ()
-        asked = ["--home", str(home), "--host", host or "127.0.0.1", "--peers", *peers]
+        asked = ["--home", str(home), "--host", host or "127.0.0.1"]
+        asked += ["--backend", backend, "--peers", *peers]
         self._process = subprocess.Popen(
             [*inside, sys.executable, "-m", "lab.studies.sleeping", *asked],
             stdout=subprocess.PIPE,
@@ -201,7 +207,9 @@ def beside(folder: Path, internet: Internet, ipv6: bool) -> Iterator[tuple[Home,
         door.wait()
 
 
-def of_kind(kind: Kind, seconds: Sequence[float]) -> list[dict[str, Any]]:
+def of_kind(
+    kind: Kind, seconds: Sequence[float], backend: str = "hivemind"
+) -> list[dict[str, Any]]:
     """What became of a home in such a network after each of these sleeps, one after another."""
     with (
         TemporaryDirectory(prefix="sleeping-") as folder,
@@ -209,7 +217,7 @@ def of_kind(kind: Kind, seconds: Sequence[float]) -> list[dict[str, Any]]:
         beside(Path(folder), internet, kind.ipv6) as (awake, entries),
     ):
         place = kind.place(internet)
-        home = Home(Path(folder) / "home", entries, place.inside, ANYWHERE)
+        home = Home(Path(folder) / "home", entries, place.inside, ANYWHERE, backend)
         try:
             until(lambda: home.peer and awake.peer, PATIENCE, "the start")
             until(sharing(home, awake), 2 * PATIENCE, "sharing before a sleep")
@@ -223,13 +231,14 @@ def main() -> None:
     parser = command.parser("lab.studies.sleeping", __doc__)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--seconds", nargs="+", type=float, default=[60.0, 180.0], help="of sleep")
+    parser.add_argument("--backend", default="hivemind", help="of the home that sleeps")
     for name in ("--home", "--host"):
         parser.add_argument(name, help=argparse.SUPPRESS)
     parser.add_argument("--peers", nargs="*", default=[], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.home:
-        live(Path(options.home), options.host, options.peers)
-    found = {name: of_kind(KINDS[name], options.seconds) for name in options.kinds}
+        live(Path(options.home), options.host, options.peers, options.backend)
+    found = {name: of_kind(KINDS[name], options.seconds, options.backend) for name in options.kinds}
     lines = [
         [name, *(str(value if value is not None else "not") for value in each.values())]
         for name, sleeps in found.items()

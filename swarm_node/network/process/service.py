@@ -28,7 +28,7 @@ from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.parties import is_public, network_of
 from swarm_node.network.process.confined import raise_limit
 from swarm_node.network.process.messages import MAX_PEERS, Alive, Memory
-from swarm_node.network.process.runner import ExchangeRunner, bootstrap_nodes
+from swarm_node.network.process.runner import ELSEWHERE, ExchangeRunner, bootstrap_nodes
 from swarm_node.network.transport.backends import (
     MAX_CONNECTIONS,
     check_free,
@@ -191,7 +191,7 @@ class NetworkService:
                 began = self.clock()
                 # A daemon that a signal ended while it started is no mistake of the user
                 reason = await self._one_backend(bear_kills=early + 1 < STARTS)
-                if self.runner.moved:
+                if reason == ELSEWHERE:
                     self._say(f"network: {reason}; the network starts again there", False)
                     self._moved.set()
                     continue

@@ -382,6 +382,7 @@ def _peer(data: bytes) -> PeerId | None:
         return None
 
 
+@lru_cache(maxsize=KNOWN_PEERS)  # asked for every stream of a flood, too
 def _host(address: str) -> str:
     """The IP address at which a direct connection ends; "" for a relayed one."""
     target = parsed(address)

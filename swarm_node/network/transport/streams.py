@@ -313,7 +313,8 @@ class StreamBackend(Backend):
     async def addresses(self) -> list[str]:
         own = await self._own_addresses()
         if not self._options.config.announce:
-            own = {address for address in own if may_be_here(address, present_addresses())}
+            present = present_addresses()
+            own = {address for address in own if may_be_here(address, present)}
         known = own | set(self._relays.addresses())
         return [
             f"{address}/p2p/{self.peer_id}"

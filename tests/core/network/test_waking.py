@@ -13,9 +13,12 @@ from protocol import wire
 from protocol.identity import Identity
 from protocol.messages import PeerId
 from swarm_node.common.channel import BrokenFrame
+from swarm_node.common.errors import UserError
 from swarm_node.network.actions import CallPeer, StartOver
 from swarm_node.network.backend import Backend, CallFailed, Connection, Failure, Handler
 from swarm_node.network.exchange.exchange import SLEPT_SECONDS, WOKE, Exchange
+from swarm_node.network.process import service
+from swarm_node.network.process.messages import Memory, Rules
 from swarm_node.network.process.runner import (
     CALM_RETRY,
     ELSEWHERE,
@@ -33,6 +36,7 @@ OWN, DOOR = (Identity.from_seed_bytes(bytes([n]) * 32) for n in (1, 2))
 ENTRY = f"/ip4/45.33.10.9/tcp/31330/p2p/{DOOR.peer_id}"
 HOME, AWAY = Standing(4, "45.33.10.7", frozenset(["45.33.10.7"])), Standing(4, "")
 SOON = 10.0  # seconds
+RULES = Rules(swarm="test", environments={}).admission(OWN.peer_id)
 
 
 class Carrier(Backend):
@@ -368,3 +372,30 @@ def test_who_starts_over_gives_back_what_it_was_fetching() -> None:
     assert [call.protocol for call in calls] == [wire.EXCHANGE]
     assert exchange.tick(1000.0)[0] == StartOver()
     assert exchange.replied(calls[0].token, b"late", 1000.1) == []
+
+
+def test_a_backend_that_cannot_start_elsewhere_is_tried_again_after_longer_and_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tries: list[float] = []
+
+    def make(*_: object, **__: object) -> Backend:
+        tries.append(dream.time())
+        raise UserError("no backend here")
+
+    monkeypatch.setattr(service, "make_backend", make)
+    config = NetworkConfig(host="127.0.0.1", mdns=False)
+    lives = service.NetworkService(
+        OWN, "test", config, Memory(), lambda _: None, lambda text, warning: None, rules=RULES
+    )
+    lives.runner.moved = True
+
+    async def some_time() -> None:
+        living = asyncio.create_task(lives.live())
+        await asyncio.sleep(60.0)
+        living.cancel()
+        await asyncio.gather(living, return_exceptions=True)
+
+    with in_a_dream() as dream:
+        dream.run(some_time())
+    assert 3 <= len(tries) <= 12
