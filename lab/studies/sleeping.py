@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -176,6 +177,7 @@ class Kind:
         self.place, self.ipv6, self.meanwhile = place, ipv6, meanwhile
 
 
+NUMBERS = count(200)  # of addresses to move to
 KINDS = {
     "public": Kind(lambda internet: internet.public("home")),
     "NAT": Kind(lambda internet: internet.behind_nat("home")),
@@ -183,7 +185,7 @@ KINDS = {
     "IPv6 alone": Kind(lambda internet: internet.public("home", ipv6=True), ipv6=True),
     "moved": Kind(
         lambda internet: internet.public("home"),
-        meanwhile=lambda internet, place: internet.move(place, 200),
+        meanwhile=lambda internet, place: internet.move(place, next(NUMBERS)),
     ),
 }
 
