@@ -333,6 +333,10 @@ NOT_RUN: Sequence[tuple[str, str]] = (
         r"swarm-node page",
         "serves until it is stopped: tests/core/page and tests/core/browser",
     ),
+    (
+        r"ray start|swarm-node simulate .*--engine ray|pip install 'textswarm\[ray\]'",
+        "needs a Ray cluster: tests/core/simulation/test_ray.py has one",
+    ),
     (r"kubectl ", "needs a cluster: tests/house/test_deploy.py checks the manifests"),
     (
         r"systemctl |/opt/|(?:cp|mkdir) .*/etc/|cat /var/lib/",

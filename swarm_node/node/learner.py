@@ -15,6 +15,7 @@ import torch
 
 from protocol.messages import PeerId, Round
 from swarm_node.common import plugins
+from swarm_node.common.awake import looking_awake
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment, with_environment
 from swarm_node.generation.generator import BatchGenerator
@@ -219,9 +220,10 @@ def scoring_ahead(
     def warm() -> None:
         environment.prompts(environment.sample(peer_id, Round(0), WARMING))
 
-    scoring = ScoringAhead(
-        judging(environment, monotonic, partial(note, "odd")), monotonic, Random(), warm
-    )
+    # What a group took is charged to its author, and a lid may be closed while it is scored
+    awake = looking_awake()
+    judge = judging(environment, monotonic, partial(note, "odd"))
+    scoring = ScoringAhead(judge, awake, Random(), warm)
     scoring.start()
     try:
         yield scoring

@@ -81,6 +81,12 @@ class LocalAnnouncement:
         before, self._addresses = self._addresses, trim(addresses, self._identity.peer_id)
         self.outdated = self.outdated or self._addresses != before
 
+    def woke(self) -> None:
+        """This node has slept, and may be elsewhere now: it names no address until `reachable` says
+        one. The next tick announces anew.
+        """
+        self._addresses, self.outdated = (), True
+
     def renew(self, held: Sequence[str], now: float) -> None:
         """Called before an exchange, which then also tells what was fetched since the last
         announcement.
