@@ -3,7 +3,7 @@
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from itertools import zip_longest
@@ -59,20 +59,29 @@ class Findings(BaseModel):
     probe: tuple[Turn, ...] = ()  # of a task set of several turns: see `contract.Source`
 
 
+# Reads a task set once for each file, in processes that know nothing of each other
+Reader = Callable[[TasksetConfig, Sequence[Path]], list[Findings]]
+
+
 class TasksetEnvironment(SplitEnvironment):
     """The questions of a task set, after two processes and the sandbox came to the same questions
     and scores.
     """
 
     def __init__(
-        self, tasks: Sequence[str], config: TasksetConfig, settings: EnvironmentConfig
+        self,
+        tasks: Sequence[str],
+        config: TasksetConfig,
+        settings: EnvironmentConfig,
+        read: "Reader | None" = None,
     ) -> None:
+        """`read`: who reads the task set; by default processes that end at once."""
         folder = tempfile.TemporaryDirectory(prefix="swarm-node-taskset-")
         files = [Path(folder.name, f"{number}.json") for number in range(1 if config.alone else 2)]
         self._alone, self._handed = config.alone, handed(config)
         scoring: Scoring | None = None
         try:
-            self.facts, *others = _read(config, files)
+            self.facts, *others = (read or _read)(config, files)
             scoring = self._scoring_of(settings, files[0])
             for other in others:
                 compare(config.name, self.facts, other)

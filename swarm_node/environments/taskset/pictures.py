@@ -33,10 +33,10 @@ def _described(data: bytes) -> str:
         width, height = picture.size
         if width * height > MOST_PIXELS:
             return ""
-        colors = picture.convert("RGBA").getcolors(maxcolors=1)
-    if colors is None:
+        pixels = picture.convert("RGBA")
+    if pixels.getcolors(maxcolors=1) is None:
         return ""
-    ((_, (red, green, blue, alpha)),) = colors
+    red, green, blue, alpha = pixels.tobytes()[:4]
     if alpha < 255:
         return ""
     return f"[picture of {width} x {height} pixels, all of colour #{red:02x}{green:02x}{blue:02x}]"
