@@ -60,7 +60,7 @@ from protocol.admission import authenticate, review
 from protocol.messages import PeerId, Reason, Rejected, RolloutGroup
 from swarm_node.common.lru import Lru
 from swarm_node.network.actions import Action, Deliver, Refuse
-from swarm_node.network.exchange.knowledge import Asked, Knowledge, Want
+from swarm_node.network.exchange.knowledge import Knowledge, PendingCall, Want
 from swarm_node.network.exchange.peers import BAD_REPLY_POINTS, BAN, OTHER_POINTS, POINTS
 from swarm_node.network.exchange.view import by_network, holding, youngest
 from swarm_node.network.parties import fair_sample
@@ -126,7 +126,7 @@ class Fetching:
                 actions += self._ask(want, now)
         return actions
 
-    def replied(self, asked: Asked, want: Want, reply: bytes, now: float) -> list[Action]:
+    def replied(self, asked: PendingCall, want: Want, reply: bytes, now: float) -> list[Action]:
         """Deliveries, and calls to the next source for groups that did not come."""
         self._knowledge.contacts.answered(asked.peer, now)
         envelopes = wire.decode_groups(reply, len(want.keys))
@@ -146,7 +146,9 @@ class Fetching:
             return actions
         return actions + (self._ask(want, now) if actions else self.failed(asked, want, now))
 
-    def failed(self, asked: Asked, want: Want, now: float, its_doing: bool = True) -> list[Action]:
+    def failed(
+        self, asked: PendingCall, want: Want, now: float, its_doing: bool = True
+    ) -> list[Action]:
         """Notes the failure if it is the peer's (`its_doing`), and asks the next holder."""
         if its_doing:
             self._knowledge.reputation.pulled(asked.peer, success=False)
@@ -244,7 +246,7 @@ class Fetching:
             self._missing += len(want.keys) if want.round == self.round else 0
             return []
         request = wire.encode_pull(self._tag, [codec.to_bytes(key) for key in want.keys])
-        return [self._knowledge.call(Asked(peer, wire.PULL, now, want=want), request)]
+        return [self._knowledge.call(PendingCall(peer, wire.PULL, now, want=want), request)]
 
     def _is_ready(self, peer: PeerId, now: float) -> bool:
         return self._knowledge.contacts.is_ready(peer, now) and self._is_trusted(peer, now)
