@@ -118,6 +118,7 @@ def test_a_person_sees_what_teaches_nothing_and_the_page_is_for_everybody(
                 person.start()
             else:
                 # Who has published knows the lesson
+                seen.tab.get_by_label("Your answer", exact=True).wait_for()
                 seen.tab.get_by_label("Your answer", exact=True).focus()
             right = person.right()
             verdict = seen.tab.locator("#verdict")
