@@ -220,7 +220,7 @@ class TaskEpisode:
     def __deepcopy__(self, memo: dict[int, Any]) -> "TaskEpisode":
         """Another episode of the same task, at its beginning: a coroutine cannot be copied."""
         about = self._task_set, self.prompt, self._task, self._prepared
-        return TaskEpisode(*about, self._turns, self._bounded)
+        return type(self)(*about, self._turns, self._bounded)
 
     @cached_property
     def longest(self) -> int | None:

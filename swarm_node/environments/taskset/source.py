@@ -69,6 +69,16 @@ class TaskItem:
         return await library.scored(*about, runtime)
 
 
+class SandboxedEpisode(TaskEpisode):
+    """An episode that is played in a sandboxed child, which plays copies of it. The process that
+    builds questions keeps its timers, by which it bounds how long that takes.
+    """
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TaskEpisode:
+        keep_time_outside()
+        return super().__deepcopy__(memo)
+
+
 class Questions:
     """The questions of a file that `compile.py` wrote."""
 
@@ -142,13 +152,12 @@ class EpisodesSource:
     def begin(self, dataset: str, config_id: str, seed: int, index: int) -> TaskEpisode:
         """The question at an address, at its beginning: see `Questions.at`."""
         row = self._questions.at(config_id, seed, index)
-        keep_time_outside()
         return self._began(row, bounded=config_id != TRIED)
 
     def _began(self, row: Mapping[str, Any], bounded: bool = False) -> TaskEpisode:
         task = self._questions.task(row)
         about = self._questions.library, row["prompt"], task, row["prepared"]
-        return TaskEpisode(*about, self.turns, bounded)
+        return SandboxedEpisode(*about, self.turns, bounded)
 
 
 def source_of(file: str) -> TasksetSource | EpisodesSource:

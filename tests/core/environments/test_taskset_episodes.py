@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -204,8 +205,9 @@ def test_a_question_whose_task_has_another_hash_is_not_asked(tmp_path: Path) -> 
     written = json.loads(file.read_text())
     rows = written["rows"]["train"]
     assert [row["hash"] for row in rows] == facts["hashes"]
-    source = EpisodesSource(str(file))
+    source, timer = EpisodesSource(str(file)), signal.setitimer
     assert source.begin("taskset", "train", 0, 0).prompt
+    assert signal.setitimer is timer, "it bounds how long a question may take"
     for row in rows:
         row["data"]["answer"] = "something else"
     file.write_text(json.dumps(written))
