@@ -48,9 +48,9 @@ def looks_up(prompt: str, said: list[tuple[str, ...]]) -> Turn:
 
 
 def adds(prompt: str, said: list[tuple[str, ...]]) -> Turn:
-    """Adds the two numbers, which is one half more in the answers of the file."""
-    one, other = map(int, re.findall(r"\d+", prompt))
-    return Turn(f"{2 * (one + other) + 1}/2")
+    """Adds the two numbers and one half, and writes another fraction than the file has."""
+    one, other = map(int, re.findall(r"\d+", prompt)[:2])
+    return Turn(f"{4 * (one + other) + 2}/4")
 
 
 def reads(prompt: str, said: list[tuple[str, ...]]) -> Turn:
