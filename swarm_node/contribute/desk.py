@@ -222,7 +222,7 @@ def how_scored(settings: EnvironmentConfig) -> str:
         else "1 for a right answer, and less for one that is right in part"
     )
     form = FORMS.get(settings.answer)
-    place = "All that you write is the answer: text beside it counts as wrong."
+    place = "All that you write is the answer: with any other text next to it, it counts as wrong."
     if form is not None and form.sentence:
         place = f"{form.sentence} The text around it is not scored, but it is published."
     elif settings.answer == "anywhere":

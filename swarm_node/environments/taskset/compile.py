@@ -129,7 +129,7 @@ class Read:
     def why_none(self) -> str:
         """Why questions were left out, for a message; "" where none were."""
         reasons = [f"{count} {reason}" for reason, count in self.left_out.most_common()]
-        return f" ({', '.join(reasons)} left out)" if reasons else ""
+        return f" ({', '.join(reasons)} skipped)" if reasons else ""
 
     def add(self, task: Any) -> None:
         """Adds a task. UserError where peers could not score it, unless `alone` is set, or where
