@@ -302,6 +302,7 @@ class Working:
 
     def _take(self, fresh: bool) -> None:
         if fresh:
+            self.turns.clear()  # their decoder has a copy of the weights before
             self.weights.take(self.policy, again=True)
 
     def _written(self, order: Write) -> Written:
