@@ -307,7 +307,7 @@ class Workers:
             return
         member.dropped = True
         self._warn(
-            f"{begun}: the node goes on without that device ({LOG} in the home says more), until "
+            f"{begun}: the node continues without that device ({LOG} in the home says more), until "
             "you start it again"
         )
 
@@ -318,8 +318,8 @@ class Workers:
             member.process.stop()
             member.dropped = True
             self._warn(
-                f"no worker can be started on {member.process.device} ({error}): the node goes on "
-                "without that device, until you start it again"
+                f"no worker can be started on {member.process.device} ({error}): the node "
+                "continues without that device, until you start it again"
             )
 
 
@@ -369,7 +369,7 @@ def devices_of(config: NodeConfig) -> tuple[str, ...]:
     for name in named:
         if name.startswith("cuda:") and int(name.removeprefix("cuda:")) >= there:
             raise UserError(
-                f"model.devices {asked}: torch finds {there} cards here, and {name} is none of "
+                f"model.devices {asked}: torch finds {there} GPUs here, and {name} is none of "
                 "them; leave it out"
             )
     return named
@@ -392,7 +392,7 @@ def _counted(count: int, cards: int, first: str) -> tuple[str, ...]:
     if cards:
         if count > cards:
             raise UserError(
-                f"model.devices {count}: torch finds {cards} cards here; give at most {cards}"
+                f"model.devices {count}: torch finds {cards} GPUs here; give at most {cards}"
             )
         return tuple(f"cuda:{index}" for index in range(count))
     if first not in ("auto", "cpu"):

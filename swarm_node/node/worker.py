@@ -7,7 +7,6 @@ shared memory (policy/weights.py), and its gradients go back the same way. So a 
 started again needs nothing that the one before it knew.
 """
 
-import json
 import os
 import struct
 import threading
@@ -33,7 +32,7 @@ from swarm_node.common.channel import (
 from swarm_node.common.children import Process, ending, start
 from swarm_node.common.loading import quickly
 from swarm_node.environments.registry import handed
-from swarm_node.node.generator import MAX_FRAME_BYTES, generator_environment
+from swarm_node.node.generator import MAX_FRAME_BYTES, config_of, generator_environment
 from swarm_node.rollouts.groups import Completions, Skipped
 from swarm_node.settings import LearningConfig, LimitsConfig
 
@@ -77,7 +76,7 @@ class Begin(PipeMessage, frozen=True):
 
     @property
     def config(self) -> LearningConfig:
-        return LearningConfig.model_validate(json.loads(self.settings))
+        return config_of(self.settings)
 
 
 class Write(PipeMessage, frozen=True):
@@ -272,6 +271,7 @@ class Working:
 
     @classmethod
     def of(cls, begin: Begin, build: Build) -> "Working":
+        """All that the first message asks for, with the model loaded."""
         config = begin.config
         weights = SharedWeights.attach(begin.weights, begin.layout)
         gradients = SharedGradients.attach(begin.gradients, begin.layout)
@@ -302,6 +302,7 @@ class Working:
 
     def _take(self, fresh: bool) -> None:
         if fresh:
+            self.turns.clear()  # their decoder has a copy of the weights before
             self.weights.take(self.policy, again=True)
 
     def _written(self, order: Write) -> Written:

@@ -46,7 +46,7 @@ def _of_url(name: str) -> str:
 def _devices(text: str) -> str:
     names = "".join(text.split())
     if names != "auto" and not re.fullmatch(r"[1-9]\d{0,2}|[a-z]+(:\d+)?(,[a-z]+(:\d+)?)*", names):
-        raise ValueError("should be auto, a number from 1 on, or names such as cuda:0,cuda:1")
+        raise ValueError("must be auto, a number from 1 on, or names such as cuda:0,cuda:1")
     return names
 
 
@@ -81,8 +81,8 @@ class ModelConfig(Section):
     """
     devices: Annotated[str, AfterValidator(_devices), Words()] = "auto"
     """On how many devices a node computes side by side, with one model: each of them generates a
-    part of the completions and computes a part of the gradients. auto: all NVIDIA or AMD cards of
-    one kind, if `model.device` is auto or cuda, otherwise one device. You can also give a number,
+    part of the completions and computes a part of the gradients. auto: all GPUs of one kind, if
+    `model.device` is auto or cuda, otherwise one device. You can also give a number,
     such as 2, or names, such as cuda:0,cuda:1 or cpu,cpu. 1: one device.
     """
     quantization: Literal["none", "nf4"] = "none"

@@ -185,7 +185,7 @@ def test_a_worker_that_dies_again_and_again_is_not_started_any_more(tmp_path, mo
             monkeypatch.setattr(workers._members[0], "awaited", True)  # or it may not be there yet
         assert workers.pids == []
         assert learner.node.run_round(Round(1)).rollouts == 3 * GENERATION.num_generations
-    assert len(told) == MAX_DEATHS and "goes on without that device" in told[-1]
+    assert len(told) == MAX_DEATHS and "continues without that device" in told[-1]
 
 
 def test_a_worker_that_hangs_counts_as_gone(tmp_path, monkeypatch) -> None:

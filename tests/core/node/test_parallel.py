@@ -66,10 +66,10 @@ def test_a_node_that_generates_elsewhere_takes_one_device(cards, other) -> None:
 @pytest.mark.parametrize(
     ("devices", "device", "why"),
     [
-        ("3", "auto", "torch finds 2 cards here; give at most 2"),
+        ("3", "auto", "torch finds 2 GPUs here; give at most 2"),
         ("2", "mps", "does not fit model.device mps"),
         ("cpu,cuda:0", "auto", "name devices of one kind"),
-        ("cuda:0,cuda:2", "auto", "torch finds 2 cards here, and cuda:2 is none of them"),
+        ("cuda:0,cuda:2", "auto", "torch finds 2 GPUs here, and cuda:2 is none of them"),
     ],
 )
 def test_devices_that_cannot_work_together_are_refused_in_one_line(
