@@ -1,16 +1,18 @@
 """Which places of a round external groups take: those of local groups that teach nothing."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
 import pytest
 
 from protocol.messages import Round
+from swarm_node.node.learner import build_defence
 from swarm_node.rollouts.groups import Generated, Group, Selection
 from swarm_node.rollouts.inbox import Inbox
 from swarm_node.rollouts.places import Places, filled_places
 from swarm_node.rollouts.sampler import InformativeSampler, Sampler, UniformSampler
-from swarm_node.settings import RoundConfig
+from swarm_node.settings import DefenceConfig, RoundConfig
 from tests.groups import external, scored
 from tests.models import IDENTITIES, selecting, text_group
 
@@ -33,19 +35,22 @@ def select(
     config: RoundConfig,
     sampler: Sampler | None = None,
     fill_with_local: bool = True,
+    layers: Sequence[str] = (),
+    inbox: Inbox | None = None,
 ) -> Selection:
     """What a round selects that generated these groups, while so many informative external ones
     wait.
     """
     others = {index: group(MIXED, index) for index in range(waiting)}
-    inbox = Inbox(IDENTITIES[0].peer_id)
+    inbox = Inbox(IDENTITIES[0].peer_id) if inbox is None else inbox  # an empty one is false
     inbox.arrive([external(each) for each in others.values()], Round(0))
 
     def score(asked):
         return [others[each.question.index] for each in asked]
 
     node = selecting(sampler or UniformSampler(), inbox, score, 0)
-    node = replace(node, config=config, fill_with_local=fill_with_local)
+    defence = build_defence(DefenceConfig(layers=tuple(layers)))
+    node = replace(node, config=config, defence=defence, fill_with_local=fill_with_local)
     return node.select(Generated(Round(0), local, {}, {}))
 
 
@@ -137,6 +142,16 @@ def test_places_count_by_hand():
     places = Places(own(WRONG), own(MIXED, MIXED), external=2, filled=1)
     assert places.wanted == 3
     assert [len(places.with_spare(taken)) for taken in range(4)] == [3, 2, 1, 1]
+
+
+def test_where_the_defence_compares_the_next_round_asks_what_fills_places_too():
+    asked = []
+    for fill in (0, 3):
+        inbox = Inbox(IDENTITIES[0].peer_id)
+        config = RoundConfig(local_groups=4, external_groups=2, fill=fill)
+        select(own(*[WRONG] * 4), config=config, layers=("rescue",), inbox=inbox)
+        asked.append(len(inbox.questions()))
+    assert asked == [2, 5]
 
 
 def test_what_fills_places_has_room_in_the_purse():
