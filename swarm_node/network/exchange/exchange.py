@@ -104,6 +104,7 @@ class Exchange:
         for envelope in envelopes:
             keys.append(codec.to_text(codec.content_hash(codec.split(envelope)[1])))
             knowledge.store.add(keys[-1], envelope, own=True, round=self._fetching.round, now=now)
+            knowledge.downloads.published(keys[-1])
         knowledge.store.expire(self._fetching.round, now)
         knowledge.local_announcement.published(
             round, knowledge.rng.sample(keys, min(len(keys), limits.MAX_ANNOUNCED_GROUPS))
@@ -254,6 +255,10 @@ class Exchange:
     def peers(self, now: float) -> list[PeerView]:
         """Everybody known, those seen last first."""
         return peer_views(self._knowledge, now)
+
+    def downloads(self) -> dict[str, int]:
+        """How many nodes have each of this node's newest groups, by content hash."""
+        return self._knowledge.downloads.counts(self._knowledge.view)
 
     def overtaken(self) -> int:
         """How often another node, or this one before a restart, was found to speak as this one with

@@ -304,6 +304,7 @@ class NetworkService:
             "connections": dict(self.runner.connections),
             "bootstrap_nodes": [asdict(node) for node in self._bootstrap_nodes],
             "peers": [asdict(view) for view in self.exchange.peers(now)],
+            "downloads": self.exchange.downloads(),
             "counters": {**self.runner.counters(), **self._gate.counters},
         }
 
