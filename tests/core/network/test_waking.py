@@ -285,14 +285,16 @@ def test_a_process_that_sends_nonsense_is_killed_all_the_same() -> None:
     ("looks", "changes"),
     [
         # Its address is gone, and another one is there for two looks
-        ([("a", "a"), ("b", "b"), ("b", "b"), ("b", "b")], ["NONE", "NONE", "ELSEWHERE", "NONE"]),
+        ([("a", "a"), ("b", "b"), ("b", "b"), ("b", "b")], ["NONE", "AWAY", "ELSEWHERE", "NONE"]),
         # A second network beside the first changes nothing, until the first is gone
         ([("b", "ab"), ("a", "ab"), ("a", "a")], ["NONE", "NONE", "NONE"]),
         ([("b", "ab"), ("b", "b"), ("b", "b")], ["NONE", "NONE", "NONE"]),
+        # Its address is gone for one look
+        ([("b", "b"), ("a", "a"), ("a", "a")], ["AWAY", "BACK", "NONE"]),
         ([("", ""), ("", ""), ("a", "a"), ("a", "a")], ["AWAY", "AWAY", "BACK", "NONE"]),
         ([("", ""), ("b", "b"), ("b", "b"), ("b", "b")], ["AWAY", "AWAY", "ELSEWHERE", "NONE"]),
         # Two addresses in turn agree on nothing
-        ([("b", "b"), ("c", "c"), ("b", "b"), ("b", "b")], ["NONE", "NONE", "NONE", "ELSEWHERE"]),
+        ([("b", "b"), ("c", "c"), ("b", "b"), ("b", "b")], ["AWAY", "AWAY", "AWAY", "ELSEWHERE"]),
     ],
 )
 def test_a_machine_has_moved_when_the_address_by_which_it_met_others_is_gone(
@@ -306,7 +308,7 @@ def test_a_machine_has_moved_when_the_address_by_which_it_met_others_is_gone(
 def test_another_family_of_addresses_is_another_network() -> None:
     moves = Moves(Standing(4, "a", frozenset("a")))
     six = Standing(6, "s", frozenset("as"))
-    assert [moves.take(six), moves.take(six)] == [Change.NONE, Change.ELSEWHERE]
+    assert [moves.take(six), moves.take(six)] == [Change.AWAY, Change.ELSEWHERE]
     began_offline = Moves(AWAY)
     assert [began_offline.take(six), began_offline.take(six)][-1] is Change.ELSEWHERE
 
