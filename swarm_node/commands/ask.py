@@ -282,7 +282,7 @@ def framed(text: str, tasks: Mapping[str, Sequence[str]]) -> tuple[str, str]:
 
 
 def around(prompts: Sequence[str]) -> tuple[str, str]:
-    """The whole lines that stand before and behind the question in all of these prompts."""
+    """The whole lines that stand before and after the question in all of these prompts."""
     head = _beginning(prompts)
     head = head[: head.rfind("\n") + 1]
     tail = _beginning([prompt[len(head) :][::-1] for prompt in prompts])[::-1]
@@ -303,7 +303,7 @@ def answers(
 ) -> tuple[list[int], list[str], list[str]]:
     """The places of some prompts, and the likeliest answers to these: by the model before its
     training, and by this checkpoint. `choose` gives the places, by the answers of the checkpoint so
-    far; None while more are wanted. UserError.
+    far; None while more are wanted. Raises UserError.
     """
     with quickly():
         from swarm_node.policy.loading import configured_policy  # now: it loads torch

@@ -33,7 +33,7 @@ def write_bundle(
     file: Path, config: NodeConfig, answer: Mapping[str, Any] | None, lines: Sequence[str]
 ) -> list[str]:
     """The names in the bundle. `answer`: what the running node says; `lines`: what the doctor
-    found. UserError.
+    found. Raises UserError.
     """
     home = config.home.expanduser()
     clean = _Clean(config)

@@ -79,8 +79,8 @@ def command(argv: list[str]) -> None:
 
 
 def examine(config: NodeConfig, card: str = "") -> list[str]:
-    """What this configuration means on this machine, or on a card of this size. UserError if a node
-    could not start.
+    """What this configuration means on this machine, or on a card of this size. Raises UserError if
+    a node could not start.
     """
     from swarm_node.environments.registry import build_environment, tasks_of
     from swarm_node.generation.generator import BatchGenerator  # now, not above: it loads torch

@@ -112,7 +112,7 @@ def leave(code: int) -> None:
 
 
 def dispatch(argv: list[str]) -> None:
-    """Run the named command. UserError if it does not exist."""
+    """Run the named command. Raises UserError if it does not exist."""
     from swarm_node.commands.table import find, group, load
     from swarm_node.common import terminal
 
@@ -136,7 +136,7 @@ def dispatch(argv: list[str]) -> None:
     terminal.guard_libraries()
     with saying("loading ...") if entry.lasting else nullcontext():
         command = load(entry)
-    # Behind -- everything is text
+    # After -- everything is text
     end = arguments.index("--") if "--" in arguments else len(arguments)
     flags, words = arguments[:end], arguments[end:]
     if "--help" in flags or "-h" in flags:

@@ -66,8 +66,8 @@ def command(argv: list[str]) -> None:
 
 
 def admitting(invited: Invitation, card: Card, issuer: Identity, proof: bytes) -> Invitation:
-    """The invitation with a key that lets others into the private swarm. UserError where the issuer
-    may not do so.
+    """The invitation with a key that lets others into the private swarm. Raises UserError where the
+    issuer may not do so.
     """
     own = Identity.from_seed_bytes(seed := secrets.token_bytes(32))
     proof = certify(proof, issuer, own.peer_id, int(time.time()) + 30 * DAY, invited.network)

@@ -289,7 +289,7 @@ def status_command(argv: list[str]) -> None:
 
 
 def peers_command(argv: list[str]) -> None:
-    """Whom the running node knows, in lines or as JSON. UserError where no node answers."""
+    """Whom the running node knows, in lines or as JSON. Raises UserError where no node answers."""
     config = from_command_line(AskConfig, argv, "swarm-node peers", flags_only=True)
     home = config.home.expanduser()
     answer = ask(home)

@@ -27,7 +27,7 @@ RENAMED = {"attack": "simulate --attack KIND", "dataset": "task try", "init": "h
 _FILE, _HOME = "[CONFIG.toml] [--flags]", "[--home FOLDER]"
 _PART, _LOOK, _TRY = Purpose
 
-# In the order of the list of commands: by purpose, and behind the others those of a group together
+# In the order of the list of commands: by purpose, and after the others those of a group together
 COMMANDS: Mapping[str, ListedCommand] = {
     "run": ListedCommand(
         "swarm_node.commands.run:RUN",
@@ -53,9 +53,9 @@ COMMANDS: Mapping[str, ListedCommand] = {
         "swarm_node.commands.status:RESUME", _HOME, "continue after a pause", _PART
     ),
     "contribute": ListedCommand(
-        "swarm_node.contribute.start:CONTRIBUTE",
+        "swarm_node.commands.contribute:CONTRIBUTE",
         "--api URL --model NAME",
-        "share completions of a model behind an API, without training",
+        "share completions of a model behind an API, or --human yours",
         _PART,
         lasting=True,
     ),
@@ -207,7 +207,7 @@ def group(name: str) -> dict[str, ListedCommand]:
 
 
 def find(words: Sequence[str]) -> tuple[str, ListedCommand, list[str]]:
-    """The name and entry of the command that these words begin with, and the words behind its name.
+    """The name and entry of the command that these words begin with, and the words after its name.
     UserError, with the name that was probably meant, where there is no such command.
     """
     for length in (2, 1):

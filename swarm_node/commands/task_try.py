@@ -104,7 +104,7 @@ def is_task(name: str) -> bool:
 
 def conversation(task: str, said: Iterable[str]) -> Iterator[str]:
     """What the environment answers to each line of `said`, which may hold calls, and in the end the
-    reward. UserError where a question of this task has one turn, or cannot be played.
+    reward. Raises UserError where a question of this task has one turn, or cannot be played.
     """
     with closing(
         build_environment(with_environment(LearningConfig(), tasks=(task,)))

@@ -13,7 +13,7 @@ Ask = Callable[[list[Item]], Sequence[Reply]]
 
 
 def paired(items: Iterable[Item], replies: Iterable[Reply]) -> list[tuple[Item, Reply]]:
-    """Each item with its reply. ValueError where there are more of one than of the other."""
+    """Each item with its reply. Raises ValueError where there are more of one than of the other."""
     return list(zip(items, replies, strict=True))
 
 

@@ -64,7 +64,9 @@ class Frames(Generic[T]):
         )
 
     def encode(self, message: T) -> bytes:
-        """The frame of a message. ValueError where a text is not Unicode, or the frame too long."""
+        """The frame of a message. Raises ValueError where a text is not Unicode, or the frame too
+        long.
+        """
         body = self._encoder.encode(message)
         if len(body) > self._most:
             raise ValueError(f"a message of {len(body)} bytes, and {self._most} are allowed")
@@ -127,8 +129,8 @@ class Channel(Generic[In, Out]):
         self._hello, self._greeted = outgoing.hello, not incoming.hello
 
     def send(self, message: Out) -> None:
-        """Waits until the other end has room. OSError where that end is gone, ValueError as for
-        `Frames.encode`.
+        """Waits until the other end has room. Raises OSError where that end is gone, ValueError as
+        for `Frames.encode`.
         """
         data = memoryview(self._hello + self._outgoing.encode(message))
         self._hello = b""

@@ -22,7 +22,7 @@ class Command:
 
     options: Callable[..., Any]  # the section that holds all its options: --help-all shows them
     page: str  # those most used, on a screen: --help shows it
-    # Takes the arguments behind the name; UserError for a mistake in them
+    # Takes the arguments after the name; UserError for a mistake in them
     do: Callable[[list[str]], None]
 
 
@@ -31,7 +31,7 @@ class ListedCommand:
     """A command in the list of commands."""
 
     place: str  # MODULE:NAME of its `Command`
-    arguments: str  # as `swarm-node --help` shows them behind the name
+    arguments: str  # as `swarm-node --help` shows them after the name
     summary: str  # what the command does, in some words
     purpose: Purpose
     # Whether it runs on: then `loading ...` is shown where its import takes long

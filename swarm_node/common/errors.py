@@ -73,7 +73,7 @@ def exit_code(error: BaseException | None) -> int:
             or isinstance(error, TemporaryError | TimeoutError | ConnectionError)
         ):
             return os.EX_TEMPFAIL
-        error = error.__cause__ or error.__context__  # also behind "from None", as httpcore raises
+        error = error.__cause__ or error.__context__  # also after "from None", as httpcore raises
     return 2
 
 

@@ -29,8 +29,8 @@ def cached(name: str) -> Path:
 
 def open_to_write(path: Path, *, append: bool = False, mode: int | None = 0o600) -> BinaryIO:
     """The file with this mode, unbuffered, and emptied unless it is appended to. None leaves the
-    mode to the umask. OSError where something other than a plain file or a device lies there, a
-    link included.
+    mode to the umask. Raises OSError where something other than a plain file or a device lies
+    there, a link included.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | _OPEN | (os.O_APPEND if append else 0)
     descriptor = os.open(path, flags, 0o666 if mode is None else mode)
@@ -50,8 +50,8 @@ def open_to_write(path: Path, *, append: bool = False, mode: int | None = 0o600)
 
 
 def open_to_read(path: Path, *, follow: bool = True) -> BufferedReader:
-    """The file. OSError where it is not a plain file: reading a pipe might block, and a device may
-    have no end.
+    """The file. Raises OSError where it is not a plain file: reading a pipe might block, and a
+    device may have no end.
 
     Without `follow` OSError for a link, too. That is how files of a home are read: a link in a
     home that a stranger made may lead to any file of this user.
@@ -203,10 +203,10 @@ def pretty(value: Any, indent: str = "") -> str:
 
 
 def write_bytes(path: Path, content: bytes | Iterable[memoryview], mode: int = 0o666) -> None:
-    """Writes a file beside `path` and renames it, so that a reader sees, and a power cut leaves,
+    """Writes a file next to `path` and renames it, so that a reader sees, and a power cut leaves,
     the old file or the new one. The umask applies to `mode`.
 
-    Raises OSError if the disk is full or the folder read-only, and removes the file beside it.
+    Raises OSError if the disk is full or the folder read-only, and removes the file next to it.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

@@ -26,7 +26,7 @@ def load(target: str) -> Any:
 
 
 def absolute(target: str) -> str:
-    """The same place with an absolute path if it names a file, also behind PLACE?, for a process in
+    """The same place with an absolute path if it names a file, also after PLACE?, for a process in
     another folder.
     """
     place, asked, named = target.rpartition("?")

@@ -1,7 +1,7 @@
 """JSON and TOML that others may have written: files of a home, a backup, a report, a card, a page.
 
 Python's parsers accept more than a reader expects. A thousand brackets raise RecursionError, which
-is no ValueError; `NaN` and `1e999` are numbers that no integer takes. Here such a document is
+is not a ValueError; `NaN` and `1e999` are numbers that no integer takes. Here such a document is
 refused with a ValueError, as every broken one is. So is one that is too large or nested too deep
 for the code that walks through it, and a file with `"\\ud800"`, which cannot be written or printed.
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 def parse_json(text: bytes | str) -> Any:
-    """The value of a JSON document. ValueError for everything else."""
+    """The value of a JSON document. Raises ValueError for everything else."""
     try:
         value = json.loads(text, parse_constant=_refuse)
     except RecursionError as error:
@@ -42,7 +42,9 @@ def parse_json(text: bytes | str) -> Any:
 
 
 def parse_typed(text: bytes | str, kind: type[T]) -> T:
-    """The value of a JSON document of this type of msgspec. ValueError for everything else."""
+    """The value of a JSON document of this type of msgspec. Raises ValueError for everything
+    else.
+    """
     import msgspec  # here: what reads only TOML starts sooner without it
 
     try:
@@ -52,7 +54,7 @@ def parse_typed(text: bytes | str, kind: type[T]) -> T:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The tables of a TOML document. ValueError for everything else."""
+    """The tables of a TOML document. Raises ValueError for everything else."""
     if _DOTTED.search(text):
         raise ValueError("too many dots in a key")
     try:
@@ -64,8 +66,8 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def read_json(path: Path, most: int) -> Any:
-    """The value of a JSON file of at most `most` bytes. OSError where the file cannot be read or is
-    reached through a link; ValueError for everything else.
+    """The value of a JSON file of at most `most` bytes. Raises OSError where the file cannot be
+    read or is reached through a link; ValueError for everything else.
     """
     content = read_whole(path, most)
     value = parse_json(content)
@@ -75,8 +77,8 @@ def read_json(path: Path, most: int) -> Any:
 
 
 def read_whole(path: Path, most: int) -> bytes:
-    """The content of a file of a home. ValueError where it has more than `most` bytes; OSError
-    where it cannot be read, or is reached through a link.
+    """The content of a file of a home. Raises ValueError where it has more than `most` bytes;
+    OSError where it cannot be read, or is reached through a link.
     """
     content = read_plain(path, most + 1, follow=False)
     if len(content) > most:

@@ -47,8 +47,8 @@ def _points() -> Any:  # EntryPoints, which has another name before Python 3.12
 @cache
 def registered(kind: str) -> dict[str, EntryPoint]:
     """Entry points by name; none of a kind that is not in GROUPS. No other package can take a name
-    of ours. UserError if not even an environment of ours is registered: then this checkout was
-    never installed, or was installed before it registered any.
+    of ours. Raises UserError if not even an environment of ours is registered: then this checkout
+    was never installed, or was installed before it registered any.
     """
     points = _points()
     if not any(map(is_ours, points.select(group="swarm_node.environments"))):
@@ -106,7 +106,9 @@ def target(kind: str, name: str, besides: Sequence[str] = ()) -> str:
 
 
 def load(kind: str, name: str) -> Any:
-    """The registered object, imported into this process. UserError if it cannot be loaded."""
+    """The registered object, imported into this process. Raises UserError if it cannot be
+    loaded.
+    """
     place = target(kind, name)
     try:
         return loading.load(place)
@@ -125,8 +127,8 @@ def chosen(kind: str, name: str, table: Mapping[str, T]) -> T:
 
 
 def made(kind: str, name: str) -> Any:
-    """An object of the registered class. UserError where the class lacks a method in CALLED or an
-    abstract one.
+    """An object of the registered class. Raises UserError where the class lacks a method in CALLED
+    or an abstract one.
     """
     found = load(kind, name)
     missing = [each for each in CALLED[kind] if not hasattr(found, each)]
@@ -139,7 +141,7 @@ def made(kind: str, name: str) -> Any:
 
 
 def located(name: str, folder: Path) -> str:
-    """MODULE:NAME, also behind ADAPTER:, with the path of MODULE's file if `folder` has it; other
+    """MODULE:NAME, also after ADAPTER:, with the path of MODULE's file if `folder` has it; other
     names unchanged.
     """
     module, colon, attribute = name.partition(":")

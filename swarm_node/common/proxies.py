@@ -44,8 +44,8 @@ class Proxy:
 
 
 def proxy_for(url: str, environment: Mapping[str, str] = os.environ) -> Proxy | None:
-    """The proxy for a request to this address; None where it is asked directly. UserError where a
-    variable names a proxy that cannot be used.
+    """The proxy for a request to this address; None where it is asked directly. Raises UserError
+    where a variable names a proxy that cannot be used.
     """
     address = urlsplit(url)
     host = (address.hostname or "").rstrip(".")
@@ -129,7 +129,7 @@ def _entries(listed: str) -> Iterator[tuple[str, int | None]]:
     for word in listed.lower().replace(",", " ").split():
         entry = word.rpartition("://")[2]
         host, colon, port = entry.rpartition(":")
-        # More than one colon: an address of IPv6, which has a port behind brackets alone
+        # More than one colon: an address of IPv6, which has a port after brackets alone
         with_port = bool(colon) and port.isascii() and port.isdigit()
         if with_port and (":" not in host or host.endswith("]")):
             yield host.strip("[]"), int(port)
@@ -159,7 +159,7 @@ def _of_system(scheme: str, host: str) -> Proxy | None:
 
 
 def _checked(value: str, variable: str) -> Proxy:
-    """The proxy of this value. UserError where no request can go through it."""
+    """The proxy of this value. Raises UserError where no request can go through it."""
     url = value if "://" in value else f"http://{value}"
     shown = printable(hidden(url), 100)
     try:

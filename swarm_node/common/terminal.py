@@ -187,7 +187,7 @@ def guard_libraries() -> None:
 @contextmanager
 def progress_bars() -> Iterator[None]:
     """Inside, a library may draw bars on standard error: a text may begin with the characters that
-    return to the beginning of a line. Everything behind them is escaped.
+    return to the beginning of a line. Everything after them is escaped.
     """
     stream = sys.stderr
     if not isinstance(stream, Escaping):

@@ -110,19 +110,19 @@ class EnvironmentKind(Protocol):
 
     def fetch(self, config: HasEnvironments) -> None:
         """Gets what the user brings and only the user's own process can get, with a token or by a
-        proxy, before processes start that have neither. UserError.
+        proxy, before processes start that have neither. Raises UserError.
         """
         return None
 
     def start(self, tasks: Sequence[str], config: HasEnvironments) -> ScoredEnvironment:
-        """An environment that uses these tasks and rebuilds all of this kind. UserError if the
-        options do not allow it.
+        """An environment that uses these tasks and rebuilds all of this kind. Raises UserError if
+        the options do not allow it.
         """
         ...
 
     def answer(self, question: Question) -> str:
-        """The reference answer, for simulated attackers. UserError if the environment does not
-        offer it.
+        """The reference answer, for simulated attackers. Raises UserError if the environment does
+        not offer it.
         """
         raise UserError(
             f"attackers know no answers of {question.environment}: give --attack tasks of "

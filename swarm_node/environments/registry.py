@@ -20,7 +20,7 @@ KIND = "environments"
 
 @cache
 def kinds(use: tuple[str, ...]) -> tuple[EnvironmentKind, ...]:
-    """The kinds that a configuration names, then those that ship. UserError if one cannot be
+    """The kinds that a configuration names, then those that ship. Raises UserError if one cannot be
     loaded.
     """
     points = plugins.registered(KIND)
@@ -149,8 +149,8 @@ def handed(config: HasEnvironments) -> dict[str, str]:
 
 
 def right_answer(config: HasEnvironments, question: Question) -> str:
-    """The answer, for simulated attackers: anybody can rebuild it. UserError if the environment
-    does not offer it.
+    """The answer, for simulated attackers: anybody can rebuild it. Raises UserError if the
+    environment does not offer it.
     """
     for kind in kinds(config.environment.use):
         if kind.name == question.environment:

@@ -6,7 +6,7 @@ answers a question at one go is an episode of one turn.
 
 `Answers` is a node's own choice: an address names the bare question, so nodes with other forms and
 shots still score each other's groups, each by its own form. A completion is hostile text: reading
-it is string work in linear time. Text beside the answer earns nothing, but is trained on; only the
+it is string work in linear time. Text next to the answer earns nothing, but is trained on; only the
 form `whole` leaves no room for such text. What a form reads as the answer is bounded where it is
 scored (`scoring/bound.py`), except with `anywhere`, which leaves the search to the verifier.
 """
@@ -78,14 +78,14 @@ def in_box(text: str) -> str:
 
 
 def behind_hashes(text: str) -> str:
-    """The rest of the line behind the last ####."""
+    """The rest of the line after the last ####."""
     _, found, rest = text.rpartition("####")
     return rest.partition("\n")[0] if found else ""
 
 
 def last_number(text: str) -> str:
     """The last number, with its sign, separators of thousands, decimals and denominator, but
-    nothing behind it.
+    nothing after it.
     """
     last = deque(NUMBER.finditer(text), maxlen=1)
     return last[0][0] if last else ""
@@ -122,7 +122,7 @@ SHORT = ("whole", "first_line")  # forms that leave no room for thinking
 
 
 def without_thinking(text: str) -> str:
-    """The text behind the last </think>, whose <think> may be in the template. Thinking without an
+    """The text after the last </think>, whose <think> may be in the template. Thinking without an
     end is skipped.
     """
     return text.rpartition("</think>")[2].partition("<think>")[0]
@@ -163,7 +163,7 @@ class Answers:
         return FORMS[self.form].read(text if self.form in SHORT else without_thinking(text))
 
     def prompt(self, question: str, shots: Sequence[Shot]) -> str:
-        """The question behind its shots. Without shots a sentence names the form of the answer."""
+        """The question after its shots. Without shots a sentence names the form of the answer."""
         form = FORMS[self.form]
         if not shots:
             return f"{question}\n\n{form.sentence}" if form.sentence else question
@@ -178,7 +178,7 @@ WHOLE = Answers()
 
 
 def _solved(question: str, answer: str) -> str:
-    """A shot, with its answer where a completion would be: behind the question, or below one of
+    """A shot, with its answer where a completion would be: after the question, or below one of
     several lines.
     """
     return f"{question}\n{answer}\n\n" if "\n" in question + answer else f"{question} {answer}\n"
@@ -225,7 +225,7 @@ class ScoredEnvironment:
         tasks: (data set, config id) of all tasks of this node.
         asked: those of `tasks` that rounds ask, in turn. Held-out questions are of all tasks.
         count: how many questions evaluation asks; None if there is no end.
-        notes: lines that the user should read, each behind whether it is a warning.
+        notes: lines that the user should read, each after whether it is a warning.
         swarm: its name, a part of the seeds of peers' questions.
         salt: keeps a digest from giving questions away.
     """
@@ -422,8 +422,8 @@ class ScoredEnvironment:
         return question.dataset, question.config_id
 
     def _shots_of(self, task: tuple[str, str], count: int) -> list[Shot]:
-        """At most `count` + 1 questions with their answers, the same in every process. UserError if
-        the environment shows no answers.
+        """At most `count` + 1 questions with their answers, the same in every process. Raises
+        UserError if the environment shows no answers.
         """
         if task not in self._shots:
             places = [self._question(task, SHOTS_SEED, index) for index in range(2 * count + 1)]

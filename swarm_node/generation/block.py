@@ -27,7 +27,7 @@ MOST_RECORDED = 32  # sizes of places; each recording has memory for its graph
 class Decoder(Protocol):
     """Incremental logits for slots [prompts, group], numbered prompt by prompt."""
 
-    # Whether the prompts of the next prefill will begin with these, and what was written behind
+    # Whether the prompts of the next prefill will begin with these, and what was written after
     # them. A decoder may keep what it has computed of them
     again: bool
 

@@ -58,7 +58,7 @@ class Stops:
         )
 
     def _end_of(self, ids: Sequence[int]) -> int:
-        """How many of these tokens are text: all but an EOS token behind them."""
+        """How many of these tokens are text: all but an EOS token after them."""
         return len(ids) - (ids[-1] in self._policy.eos_ids)
 
     def _in(self, text: str) -> bool:

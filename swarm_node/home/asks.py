@@ -150,7 +150,7 @@ class Restart:
 
 def going_on(config: C, home: Path, tell: Tell) -> C:
     """The configuration with what this home asked so far, where its user gives nothing else; lines
-    tell both. UserError where only the user may name what it asked.
+    tell both. Raises UserError where only the user may name what it asked.
     """
     asked = _asked(home)
     if not asked.there:
@@ -301,7 +301,7 @@ def _granting(keys: Mapping[str, Any]) -> set[str]:
 
 
 def _filled(config: C, values: Mapping[str, Any], file: Path) -> C:
-    """The configuration with these values in addition. UserError for one that is wrong."""
+    """The configuration with these values in addition. Raises UserError for one that is wrong."""
     by_section: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
         section, _, name = key.rpartition(".")

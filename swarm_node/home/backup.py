@@ -53,8 +53,8 @@ changed.
 
 
 def backup(home: Path, file: Path) -> list[str]:
-    """Writes the file, whole or not at all; returns the names in it. UserError where it exists, or
-    there is no node.
+    """Writes the file, whole or not at all; returns the names in it. Raises UserError where it
+    exists, or there is no node.
     """
     if not (home / KEY_FILE).is_file():
         raise UserError(f"home {home} holds no node: name its folder with --home")
@@ -79,8 +79,8 @@ def backup(home: Path, file: Path) -> list[str]:
 
 
 def restore(file: Path, home: Path) -> list[str]:
-    """Restores all files, and returns their names. UserError for a file that is damaged, and for a
-    home that holds a node: then nothing was written.
+    """Restores all files, and returns their names. Raises UserError for a file that is damaged, and
+    for a home that holds a node: then nothing was written.
     """
     if in_use(home):
         raise TemporaryError(f"a node runs in {home}: stop it, or choose another --home")
@@ -169,7 +169,7 @@ def _write(out: BinaryIO, home: Path) -> list[str]:
 
 
 def _opened(path: Path) -> BufferedReader:
-    """The file. UserError where it cannot be read, or is a link, which may lead anywhere."""
+    """The file. Raises UserError where it cannot be read, or is a link, which may lead anywhere."""
     try:
         return open_to_read(path, follow=False)
     except OSError as error:

@@ -73,7 +73,7 @@ def in_use(home: Path) -> bool:
 
 def load_or_create(path: Path) -> Identity:
     """The identity in this file; a new one, written there, if there is none. Two processes at once
-    get the same one. UserError.
+    get the same one. Raises UserError.
     """
     try:
         if not os.path.lexists(path):

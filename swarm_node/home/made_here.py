@@ -29,7 +29,7 @@ def is_made_here(home: Path, name: str, secret: str) -> bool:
 
 
 def note_made(home: Path, name: str, secret: str) -> None:
-    """Notes that it was made here. OSError where there is no place for that."""
+    """Notes that it was made here. Raises OSError where there is no place for that."""
     folder = state_folder(home)
     if folder is None:
         raise OSError("there is no state folder outside of the home")

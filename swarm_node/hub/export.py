@@ -65,7 +65,7 @@ class ExportConfig(TakenConfig):
 
 
 def newest(home: Path, best: bool = False) -> Path:
-    """The checkpoint to take. UserError where there is none."""
+    """The checkpoint to take. Raises UserError where there is none."""
     remedy = (
         "switch validation on with --validation.every" if best else "a node saves one when it stops"
     )
@@ -76,8 +76,8 @@ def export(
     home: Path, checkpoint: Path, out: Path, merge: bool = False, gguf: bool = False
 ) -> Story:
     """Write the model folder `out`, whole or not at all, and without a path of this machine in it.
-    Returns what the card tells. UserError where `out` is not empty or cannot be written, or where
-    there are no adapters to merge.
+    Returns what the card tells. Raises UserError where `out` is not empty or cannot be written, or
+    where there are no adapters to merge.
     """
     out = out.expanduser()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -119,8 +119,8 @@ def export(
 
 
 def _copy(file: Path, folder: Path) -> None:
-    """Copies a file of a checkpoint. UserError for a link: it may lead to any file of this user,
-    which would then be published with the model.
+    """Copies a file of a checkpoint. Raises UserError for a link: it may lead to any file of this
+    user, which would then be published with the model.
     """
     if not is_plain(file):
         raise UserError(f"{file} is not a plain file: take --best, or another home")
@@ -132,7 +132,7 @@ def _copy(file: Path, folder: Path) -> None:
 
 
 def _made_by(checkpoint: Path) -> tuple[int, dict[str, Any]]:
-    """Rounds and model of a checkpoint, read without torch. UserError where it is broken."""
+    """Rounds and model of a checkpoint, read without torch. Raises UserError where it is broken."""
     try:
         state = read_json(checkpoint / "state.json", defaults.STATE_BYTES)
         model = state["extra"].get("model") or {}

@@ -28,7 +28,7 @@ ONE_DIGIT, THREE_DIGITS = r"\p{N}|", r"\p{N}{1,3}|"
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """The object in a JSON file of the model. UserError where there is none."""
+    """The object in a JSON file of the model. Raises UserError where there is none."""
     try:
         found = read_json(file, MAX_JSON_BYTES)
     except (OSError, ValueError) as error:
@@ -39,8 +39,8 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def write(folder: Path, name: str, licence: str) -> Path:
-    """Writes the file into the folder of a whole model, and returns its path. UserError for a model
-    that is refused.
+    """Writes the file into the folder of a whole model, and returns its path. Raises UserError for
+    a model that is refused.
     """
     if (folder / "adapter_config.json").exists():
         raise UserError(
@@ -80,7 +80,9 @@ def write(folder: Path, name: str, licence: str) -> Path:
 
 
 def _family(folder: Path, config: Mapping[str, Any]) -> str:
-    """The family of the model, as the file names it. UserError for a model that is refused."""
+    """The family of the model, as the file names it. Raises UserError for a model that is
+    refused.
+    """
     family = FAMILIES.get(config["model_type"])
     scaled = (config.get("rope_parameters") or {}).get("rope_type") not in ("default", "llama3")
     if (

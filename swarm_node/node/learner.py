@@ -15,9 +15,11 @@ import torch
 
 from protocol.messages import PeerId, Round
 from swarm_node.common import plugins
+from swarm_node.common.awake import looking_awake
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment, with_environment
 from swarm_node.generation.generator import BatchGenerator
+from swarm_node.generation.parallel import ParallelGenerator
 from swarm_node.node.guided import Guide
 from swarm_node.node.round import Node, judging
 from swarm_node.policy.aside import Aside
@@ -52,6 +54,9 @@ class Learner:
     plan: Plan | None  # None for a device, or a model, of which too little is known
     policy: Policy
     node: Node
+    devices: tuple[str, ...] = ()  # where there are several
+    # Compares the weights on all devices
+    compare: Callable[[], None] = lambda: None
 
     def facts(self) -> dict[str, str]:
         """The model, where it runs and how, as the first lines of a run and its manifest show
@@ -61,7 +66,7 @@ class Learner:
         parameters = sum(p.numel() for p in policy.model.parameters())
         return {
             "model": f"{Path(policy.name).name} ({parameters / 1e6:.1f} M)",
-            "device": str(policy.device),
+            "device": ", ".join(self.devices) or str(policy.device),
             "rows": self.node.trainer.rows,
             "decoder": self.node.generator.decoder_name,
             "linear layers": policy.arithmetic,
@@ -172,7 +177,8 @@ def set_aside(config: NodeConfig, node: Node, policy: Policy) -> Aside | None:
             f"limits.rest free cannot move what {option} keeps on the GPU: remove one of the two"
         )
     generator, trainer = node.generator, node.trainer
-    assert isinstance(generator, BatchGenerator) and isinstance(trainer, GrpoTrainer)
+    assert isinstance(generator, BatchGenerator | ParallelGenerator)
+    assert isinstance(trainer, GrpoTrainer)
     return Aside(trainer.held, generator.rest)
 
 
@@ -214,9 +220,10 @@ def scoring_ahead(
     def warm() -> None:
         environment.prompts(environment.sample(peer_id, Round(0), WARMING))
 
-    scoring = ScoringAhead(
-        judging(environment, monotonic, partial(note, "odd")), monotonic, Random(), warm
-    )
+    # What a group took is charged to its author, and a lid may be closed while it is scored
+    awake = looking_awake()
+    judge = judging(environment, monotonic, partial(note, "odd"))
+    scoring = ScoringAhead(judge, awake, Random(), warm)
     scoring.start()
     try:
         yield scoring

@@ -1,4 +1,4 @@
-"""What a paid completion may say: its answer, and nothing beside it.
+"""What a paid completion may say: its answer, and nothing next to it.
 
 A completion that is right is paid, shared and trained on, with all its text. So wherever texts are
 scored, a score above that of an empty completion has to pass `Bounded`, in three steps:
@@ -44,7 +44,7 @@ SIGNS = frozenset("\t\r\n−×÷·→°²³€£¥₹") | frozenset(map(chr, ran
 # of life with one cell alive
 RIGHT_FROM = 1.0 - 1e-9
 
-# What may stand before and behind an answer
+# What may stand before and after an answer
 FRAMES = (
     ("<answer>", "</answer>"),
     ("\\boxed{", "}"),

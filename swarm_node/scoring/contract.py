@@ -105,7 +105,7 @@ class Step(NamedTuple):
 class Playable(Protocol):
     """A question of several turns, at the beginning of an episode. A copy (`copy.deepcopy`) of
     it is played from there again for each new turn and by each peer: so it draws from the
-    address alone, and reads no clock. If it has a true `strict`, text beside calls, or a call
+    address alone, and reads no clock. If it has a true `strict`, text next to calls, or a call
     that `playing.use` answers with an error, ends the episode with a score of 0. If it has a
     `longest`, it is paid nothing where a turn without calls has more characters.
     """
@@ -168,7 +168,7 @@ STEP_BUDGET, EPISODE_BUDGET = 0.05, 0.25
 # Of a turn, of an episode; more end the episode
 MAX_OBSERVATION_CHARS, MAX_OBSERVED_CHARS = 4096, 16384
 MAX_PROBE = 8  # turns
-# How a scoring process is started: whether text beside an answer is unpaid (`bound.py`)
+# How a scoring process is started: whether text next to an answer is unpaid (`bound.py`)
 BOUNDED, FREE = "bounded", "free"
 CHILD_ITEMS = 16  # items scored in one child, at most; bounds how long a node waits for a reply
 
@@ -201,8 +201,8 @@ def is_score(value: Any) -> bool:
 
 
 def encode(value: Any) -> bytes:
-    """A frame in ASCII, so that any text survives, lone surrogates included. ValueError for NaN and
-    infinity.
+    """A frame in ASCII, so that any text survives, lone surrogates included. Raises ValueError for
+    NaN and infinity.
     """
     body = json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
     return _LENGTH.pack(len(body)) + body

@@ -48,7 +48,9 @@ def play(
 
 
 def read(said: bytes, asked: Sequence[Sequence[Turn]]) -> Played:
-    """What a child wrote, read in its parent. ValueError for what no child of ours writes."""
+    """What a child wrote, read in its parent. Raises ValueError for what no child of ours
+    writes.
+    """
     reader, episodes = _Bytes(said), list[Replay | str]()
     for turns in asked:
         how, score = _HEAD.unpack(reader.take(_HEAD.size))
@@ -172,7 +174,7 @@ class ToolError(Exception):
 
 def use(tools: Mapping[str, Callable[..., object]], call: Call) -> str:
     """What a tool returns, as text, or `error: ...` for what a model may do wrong: a tool that is
-    not offered, arguments that are no JSON object or do not fit the tool, or a ToolError of the
+    not offered, arguments that are not a JSON object or do not fit the tool, or a ToolError of the
     tool.
     """
     try:

@@ -172,7 +172,7 @@ class ScoringServer:
         bounded: bool = True,
     ) -> None:
         """`forkserver`: None where the environment has no scorers beside its source. `bounded`:
-        whether a text beside the answer is unpaid (`bound.py`).
+        whether a text next to the answer is unpaid (`bound.py`).
         """
         self._bounded = bounded
         self._sandbox, self._light, self._time_limit = sandbox, forkserver, time_limit

@@ -13,8 +13,8 @@ MAX_FILE_BYTES = 1024 * 1024
 
 
 def shipped(file: Path) -> Path:
-    """The file, or, where there is none, the shipped configuration of this name. UserError for a
-    name close to one.
+    """The file, or, where there is none, the shipped configuration of this name. Raises UserError
+    for a name close to one.
     """
     if file.exists():
         return file
@@ -28,8 +28,8 @@ def shipped(file: Path) -> Path:
 
 
 def read_options(file: Path, follow: bool = True) -> dict[str, Any]:
-    """Reads a TOML file. UserError if it is missing or not TOML; without `follow` also if it is a
-    link.
+    """Reads a TOML file. Raises UserError if it is missing or not TOML; without `follow` also if it
+    is a link.
     """
     try:
         content = read_plain(file.expanduser(), MAX_FILE_BYTES + 1, follow=follow)

@@ -1,8 +1,8 @@
 """Reads the words of a command line: which are flags, which are values, and which is the file.
 
 A word that looks like a flag is one, wherever it stands; so a text such as "-x + 3 = 5" and a
-negative number are none. A flag takes the word behind it, a list all words up to the next flag, a
-switch none but true or false. Behind the word `--` nothing is a flag. What is left over is the
+negative number are none. A flag takes the word after it, a list all words up to the next flag, a
+switch none but true or false. After the word `--` nothing is a flag. What is left over is the
 first word of the command, such as its file.
 """
 
@@ -22,8 +22,8 @@ from swarm_node.settings.sources import OptionSource
 
 # What the first word without dashes is, where a command takes such a file
 CONFIG_FILE = "CONFIG.toml"
-TRUTH = {"true": True, "false": False}  # what may stand behind a switch
-# Behind this word nothing is a flag, as in other programs
+TRUTH = {"true": True, "false": False}  # what may stand after a switch
+# After this word nothing is a flag, as in other programs
 END_OF_FLAGS = "--"
 FLAG = re.compile(r"(?:--|-(?![\d.,]))\w[^\s=]*(?:=.*)?", re.DOTALL)
 OF_EVERY_COMMAND = ("--help", "--help-all")
@@ -40,8 +40,8 @@ class Flag(NamedTuple):
 def parse(
     kind: type[BaseModel], argv: Sequence[str], command: str, first: str = ""
 ) -> tuple[str, OptionSource]:
-    """The first word that is not a flag's, and what the flags say. UserError for a flag that the
-    command lacks, one without its value, and one given twice.
+    """The first word that is not a flag's, and what the flags say. Raises UserError for a flag that
+    the command lacks, one without its value, and one given twice.
 
     `first` says what the first word without dashes is; where it is empty, no such word is taken.
     """
@@ -106,7 +106,7 @@ def is_flag(word: str) -> bool:
 
 
 def flags_and_words(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What stands before the first `--`, and behind it."""
+    """What stands before the first `--`, and after it."""
     end = argv.index(END_OF_FLAGS) if END_OF_FLAGS in argv else len(argv)
     return list(argv[:end]), list(argv[end + 1 :])
 

@@ -44,7 +44,7 @@ def _entry(option: Option) -> list[str]:
 
 
 def _placeholder(option: Option) -> str:
-    """What stands for the value behind the flag."""
+    """What stands for the value after the flag."""
     annotation = option.about.annotation
     if option.is_switch:
         return ""

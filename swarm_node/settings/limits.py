@@ -13,7 +13,9 @@ Span = tuple[int, int]  # minutes of the day
 
 
 def spans_of(text: str) -> list[Span]:
-    """ "22-7,12:30-13" as minutes of the day, from and to. ValueError for what is no such text."""
+    """ "22-7,12:30-13" as minutes of the day, from and to. Raises ValueError for what is no such
+    text.
+    """
     return [_span(part) for part in text.replace(" ", "").split(",") if part]
 
 

@@ -150,7 +150,7 @@ def _of_type(kind: type, is_words: bool) -> str:
 
 
 def as_flag(option: Option, value: Any, most: int = VALUE) -> str:
-    """The flag that sets this option so, quoted for a shell; values are cut off behind `most`
+    """The flag that sets this option so, quoted for a shell; values are cut off after `most`
     characters. A secret's value is skipped.
     """
     flag, kinds = option.flags[0], [*_kinds(option.about.annotation)]

@@ -16,7 +16,7 @@ C = TypeVar("C", bound=BaseModel)
 
 def combined(kind: type[C], config: BaseModel | Path | str | None, options: Mapping[str, Any]) -> C:
     """The configuration of this kind that a script names by an object, a file or the name of a
-    shipped one, with its options. UserError for a mistake in them.
+    shipped one, with its options. Raises UserError for a mistake in them.
     """
     homeless.settle()
     if isinstance(config, kind):

@@ -52,7 +52,7 @@ class PageConfig(ObservedConfig):
 
 
 def listening(text: str) -> tuple[str, int]:
-    """Host and port of HOST:PORT, [::1]:PORT or PORT. UserError for anything else."""
+    """Host and port of HOST:PORT, [::1]:PORT or PORT. Raises UserError for anything else."""
     host, _, port = text.rpartition(":")
     try:
         number = int(port)

@@ -45,7 +45,7 @@ class Secret(SecretStr):
 
 
 class SecretUrl(Secret):
-    """The address of a server, which may hold user, password and, behind the question mark, a key:
+    """The address of a server, which may hold user, password and, after the question mark, a key:
     these print as `***`, host and path as they are.
     """
 

@@ -183,8 +183,8 @@ def _unreached(config: NetworkConfig, addresses: Sequence[str]) -> str:
 
 
 def _taken(file: Path, chain: Chain, network: str, before: Card | None, keep: bool) -> Card:
-    """The newest card of a chain; `keep` puts the chain in the home. UserError where it may not
-    replace `before`.
+    """The newest card of a chain; `keep` puts the chain in the home. Raises UserError where it may
+    not replace `before`.
     """
     card = follow(chain, network, int(time.time()), before)
     if isinstance(card, Refusal):

@@ -137,7 +137,9 @@ def draft(first: bool, config: DraftConfig) -> None:
 
 
 def digested(names: tuple[str, ...]) -> list[dict[str, str]]:
-    """The tasks, with digests made on this machine. UserError for a task that it does not have."""
+    """The tasks, with digests made on this machine. Raises UserError for a task that it does not
+    have.
+    """
     # Imported here, so that the other commands are quick
     from swarm_node.environments.kinds import EVALUATION
     from swarm_node.environments.registry import build_environment, with_environment
@@ -210,7 +212,7 @@ def load(file: Path) -> list[Signed]:
 
 
 def held(file: Path, found: T | Refusal) -> T:
-    """What was found. UserError where that is a refusal."""
+    """What was found. Raises UserError where that is a refusal."""
     if isinstance(found, Refusal):
         raise UserError(f"{file}: {cards.told(found)}")
     return found

@@ -25,7 +25,9 @@ PIECE = 65536  # bytes that are looked at together for the end of the last whole
 
 
 class Lines:
-    """A file that whole lines are appended to. OSError where it cannot be opened or written."""
+    """A file that whole lines are appended to. Raises OSError where it cannot be opened or
+    written.
+    """
 
     def __init__(self, path: Path) -> None:
         self._file = open_to_write(path, append=True, mode=None)
@@ -138,8 +140,8 @@ def record_of(line: bytes) -> dict[str, Any] | None:
 
 def read_jsonlines(path: Path) -> Iterator[dict[str, Any]]:
     """The events of a run, the oldest first, without lines that were cut off, are no objects, or
-    have no end. Of a file larger than MOST bytes, those at its end. OSError where it cannot be
-    read, or is a link.
+    have no end. Of a file larger than MOST bytes, those at its end. Raises OSError where it cannot
+    be read, or is a link.
     """
     with open_to_read(path, follow=False) as file:
         begin = max(0, os.fstat(file.fileno()).st_size - MOST)

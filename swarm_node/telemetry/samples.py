@@ -141,8 +141,8 @@ class SampleRing:
         return min(int(self._clock() - self._since), MOST_AT_ONCE)
 
     def take(self, number: int, samples: Sequence[Record]) -> None:
-        """Write as many samples of a round as are due, from each kind in turn. OSError where a disk
-        is full.
+        """Write as many samples of a round as are due, from each kind in turn. Raises OSError where
+        a disk is full.
         """
         due = self.due()
         if not due or not samples:

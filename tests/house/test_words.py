@@ -100,6 +100,10 @@ def shown() -> Iterator[tuple[str, str]]:
                     yield file.name, text
 
 
+def is_lab_note(page: Path) -> bool:
+    return page.parent == DOCS / "results" and page.name != "README.md"
+
+
 def read() -> Iterator[tuple[str, str]]:
     """The sentences of every page, but of lab notes and the changelog. What stands in backticks,
     or is the target of a link, was not written for readers alone.
@@ -107,8 +111,7 @@ def read() -> Iterator[tuple[str, str]]:
     folders = ("docs", "docker", "protocol", "examples", "deploy")
     pages = [page for folder in folders for page in (ROOT / folder).rglob("*.md")]
     for page in [*ROOT.glob("*.md"), *pages]:
-        lab_note = page.parent == DOCS / "results" and page.name != "README.md"
-        if lab_note or page.name == "CHANGELOG.md":
+        if is_lab_note(page) or page.name == "CHANGELOG.md":
             continue
         for sentence in sentences(page.read_text(encoding="utf-8")):
             yield str(page.relative_to(ROOT)), NAMES.sub("a name", sentence)
@@ -135,8 +138,15 @@ def test_what_people_read_most_has_no_word_that_readers_stumbled_over(texts) -> 
     assert wrong == [], "\n".join(wrong)
 
 
-def test_no_page_has_a_word_that_readers_stumbled_over() -> None:
-    found = list(read())
+def configurations() -> Iterator[tuple[str, str]]:
+    """The comments of the configurations that ship."""
+    for file in sorted((ROOT / "configs").glob("*.toml")):
+        comments = re.findall(r"(?:^|\s)# (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+        yield from ((file.name, comment) for comment in comments)
+
+
+def test_no_page_and_no_configuration_has_a_word_that_readers_stumbled_over() -> None:
+    found = [*read(), *configurations()]
     assert len(found) > 1000
     wrong = [
         f"{where}: {words} in {text[:200]!r}"
@@ -144,6 +154,18 @@ def test_no_page_has_a_word_that_readers_stumbled_over() -> None:
         if (words := strange(text, IN_PAGES))
     ]
     assert wrong == [], "\n".join(wrong)
+
+
+def test_no_page_opens_with_what_a_page_is_for_instead_of_what_it_says() -> None:
+    formula = re.compile(
+        r"^(After|With) this page you|^Here you can look up|^These figures|^This page shows"
+    )
+    pages = [*ROOT.glob("*.md"), *(page for page in DOCS.rglob("*.md") if not is_lab_note(page))]
+    assert [
+        str(page.relative_to(ROOT))
+        for page in pages
+        if formula.search(page.read_text(encoding="utf-8").partition("\n\n")[2])
+    ] == []
 
 
 @pytest.mark.parametrize(

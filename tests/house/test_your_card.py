@@ -35,7 +35,8 @@ def test_a_row_has_the_model_the_memory_and_the_minutes_of_its_configuration(con
     assert name in model and model.startswith("adapters") == ("lora_rank" in values["model"])
     assert ("AdamW in 8 bits" in model) == (values["training"].get("optimizer") == "adamw_8bit")
     assert memory == text(config, r"Memory by plan: ([\d.]+ GiB)")
-    seconds, card = int(text(config, r"foretold: (\d+) s a")), text(config, r"on an (RTX [\w ]+)\.")
+    seconds = int(text(config, r"predicted: (\d+) s a"))
+    card = text(config, r"on an (RTX [\w ]+)\.")
     assert minutes == f"{round(ROUNDS * seconds / 60)} minutes, {card}"
     # Who runs one writes it into both
     assert (ran == "never run") == ("Nobody has run it on a card yet" in config.read_text())

@@ -50,8 +50,8 @@ class DoubtfulAnswers(NamedTuple):
 
 
 def try_rows(made: Questions, spec: Mapping[str, Any]) -> DoubtfulAnswers:
-    """Leaves out the rows that can never be right. UserError where all are such, or where the
-    verifier cannot be loaded, or gives no scores.
+    """Leaves out the rows that can never be right. Raises UserError where all are such, or where
+    the verifier cannot be loaded, or gives no scores.
     """
     refused = DoubtfulAnswers(0, [])
     if spec["name"] not in NAMED:
@@ -172,7 +172,7 @@ def _scores(rows: Sequence[QuestionRow], spec: Mapping[str, Any]) -> list[Reply]
 
 
 def _in_turn(client: ScoringClient, asked: Sequence[Any]) -> Iterator[Reply]:
-    """The replies: first to one row, then to a few at a time. Behind the first that took too long,
+    """The replies: first to one row, then to a few at a time. After the first that took too long,
     none is asked: a verifier that hangs would take minutes.
     """
     slow = False

@@ -26,8 +26,8 @@ MAX_MEMORY = 1024 * 1024 * 1024  # bytes of this process, whatever a library mak
 
 
 def bounded(asked: Mapping[str, Any], out: str) -> dict[str, Any]:
-    """Calls `compiled` after limiting the memory of this process. UserError where MAX_MEMORY is not
-    enough.
+    """Calls `compiled` after limiting the memory of this process. Raises UserError where MAX_MEMORY
+    is not enough.
     """
     with suppress(ValueError, OSError):  # a lower limit is set from outside: it holds anyway
         resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY, MAX_MEMORY))

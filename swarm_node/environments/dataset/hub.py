@@ -156,7 +156,7 @@ def _copy_of(name: str) -> Path:
 def _keeping(
     copy: Path, read: Iterator[tuple[int, bounds.Read]]
 ) -> Iterator[tuple[int, bounds.Read]]:
-    """The rows that are read, which are copied to a file beside `copy`. It takes the place of the
+    """The rows that are read, which are copied to a file next to `copy`. It takes the place of the
     copy when all are read. Where it cannot be written, nothing is kept.
     """
     part, left = copy.with_name(f".{copy.name}.{os.getpid()}.part"), bounds.MAX_FILE_BYTES

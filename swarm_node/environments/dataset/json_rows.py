@@ -51,7 +51,7 @@ def _lines(content: BinaryIO) -> Iterator[tuple[int, bounds.Read]]:
 
 
 def _array(content: BinaryIO, file_name: str) -> Iterator[tuple[int, bounds.Read]]:
-    """The objects of the array that the file is. Behind an object that cannot be read, none is
+    """The objects of the array that the file is. After an object that cannot be read, none is
     found any more, so that the file is refused.
     """
     text, line = text_of(content, file_name), 1
@@ -84,7 +84,7 @@ def _array(content: BinaryIO, file_name: str) -> Iterator[tuple[int, bounds.Read
 
 
 def _skip(read: Callable[[int], str], held: str, place: int) -> tuple[str, int, int]:
-    """What is held, and the place of the next element behind white space and a comma; also how
+    """What is held, and the place of the next element after white space and a comma; also how
     many lines ended on the way.
     """
     passed, comma = 0, False

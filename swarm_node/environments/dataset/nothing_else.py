@@ -90,7 +90,7 @@ def number(said: str, answer: Any, prompt: str) -> bool:
 
 
 def choice(said: str, answer: Any, prompt: str) -> bool:
-    """A letter, and behind it nothing but the text that the prompt gives for this letter."""
+    """A letter, and after it nothing but the text that the prompt gives for this letter."""
     bare = bare_choice(said)
     found = _LETTER.match(bare)
     if found is None or not plain(said, prompt):
@@ -164,7 +164,7 @@ def _values(text: str) -> list[Any]:
 
 
 def _is_unit(rest: str, right: str, prompt: str) -> bool:
-    """Whether nothing but a unit stands behind a number: one of `UNITS`, a word of the reference
+    """Whether nothing but a unit stands after a number: one of `UNITS`, a word of the reference
     answer, or a word of the prompt.
     """
     unit = rest.strip(WHITE).removesuffix(".").strip(WHITE)

@@ -26,8 +26,8 @@ ITEM_BYTES = 8  # the least that a value weighs, since a null takes no bytes in 
 
 
 def rows(content: BinaryIO, wanted: Collection[str], file_name: str) -> Iterator[bounds.Read]:
-    """The rows, as in `reading.rows`, without numbers. UserError where it is no Parquet file, or
-    exceeds a bound.
+    """The rows, as in `reading.rows`, without numbers. Raises UserError where it is not a Parquet
+    file, or exceeds a bound.
     """
     _check_footer(content, file_name)
     try:

@@ -110,8 +110,8 @@ def gather(
     verifier: str = "auto",
 ) -> Questions:
     """The questions of these rows. An empty `prompt` or `answer` stands for the first known column
-    name that the rows have. UserError where no row makes a question, or where prompts or answers
-    exceed MAX_CHARS.
+    name that the rows have. Raises UserError where no row makes a question, or where prompts or
+    answers exceed MAX_CHARS.
     """
     questions = Questions(prompt=prompt, answer=answer)
     maker = Maker(questions, prompt, answer, template, verifier)

@@ -3,7 +3,7 @@ answers that are objects or lists.
 
 **Options** stand in one column (MMLU's `choices`, ARC's `{"text": [...], "label": [...]}`, MedQA's
 `{"A": ..., "B": ...}`), or in columns `A` to `D`, `option1`, `ending0` and the like. They are shown
-below the question, each behind its letter, and the reference answer becomes a letter. Files say the
+below the question, each after its letter, and the reference answer becomes a letter. Files say the
 right option by its letter, its label, its text or its position, from 0 or from 1. Which of these a
 file means is decided over all of its rows (`Ways`): the way by which most of them have an answer,
 whatever their order, so that all who have the file read the same.
@@ -88,12 +88,12 @@ class Options(NamedTuple):
     labels: tuple[str, ...] = ()  # as the file names them, if it does
 
     def shown(self) -> str:
-        """The options as lines, each behind its letter."""
+        """The options as lines, each after its letter."""
         pairs = zip(LETTERS, self.texts, strict=False)
         return "\n".join(f"{letter}. {text}" for letter, text in pairs)
 
     def stand_in(self, prompt: str) -> bool:
-        """Whether a prompt shows all of them behind their letters."""
+        """Whether a prompt shows all of them after their letters."""
         letters = LETTERS[: len(self.texts)]
         return all(re.search(rf"(?m)(?:^|\s)\(?{letter}[.):]", prompt) for letter in letters)
 

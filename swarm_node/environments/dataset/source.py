@@ -98,8 +98,8 @@ class DatasetSource:
         self._judge = Judge(written["verifier"])
 
     def build(self, dataset: str, config_id: str, seed: int, index: int) -> FileItem:
-        """The question at an address. KeyError for an unknown side, ZeroDivisionError for one
-        without questions.
+        """The question at an address. Raises KeyError for an unknown side, ZeroDivisionError for
+        one without questions.
         """
         rows = self._rows[config_id]
         return FileItem(*rows[place(config_id, seed, index, len(rows))], self._judge)

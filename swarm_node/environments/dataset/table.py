@@ -1,12 +1,12 @@
 """Rows out of a CSV file, as spreadsheets and people write them.
 
 A row that does not fit the header is not a row: a comma too many in a sentence would cut the
-sentence, and a quotation mark that is never closed would swallow the rows behind it. Such a row is
+sentence, and a quotation mark that is never closed would swallow the rows after it. Such a row is
 skipped, and named by its line. Everything else here finds out how the file is written: the encoding
-by its first bytes, the separator by its header, and whether a space stands behind a separator.
+by its first bytes, the separator by its header, and whether a space stands after a separator.
 
 `sep=;` in the first line is how some spreadsheets name the separator. A row of empty cells is a
-blank line, and empty cells behind the last column are none.
+blank line, and empty cells after the last column are none.
 """
 
 import codecs
@@ -144,7 +144,7 @@ class _Table:
 
 
 def text_of(content: BinaryIO, file_name: str) -> io.TextIOWrapper:
-    """The file as text: UTF-8, or UTF-16 with its mark. UserError for UTF-16 without one."""
+    """The file as text: UTF-8, or UTF-16 with its mark. Raises UserError for UTF-16 without one."""
     begin = content.read(512)
     content.seek(0)
     if begin.startswith(UTF_16):

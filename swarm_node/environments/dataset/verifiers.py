@@ -47,7 +47,7 @@ _UNITS = """
     mm² cm² m² km² cm³ m³ mol rad deg usd eur gbp cents dollars euros
 """
 UNITS = frozenset(_UNITS.split())
-# Of them those that are also words of a sentence, where something stands behind them
+# Of them those that are also words of a sentence, where something stands after them
 _WORD_UNITS = frozenset(unit for unit in UNITS if len(unit) == 1) | {"in"}
 _BEHIND_UNIT = re.compile(r"[\s.!)\]*$`}]*(?:\Z|[,;:])")
 # How an answer says which letter is its choice, and a second letter that takes it back
@@ -91,8 +91,8 @@ def number(completion: str, answer: Any, tolerance: float = 0.0) -> float:
 
 
 def choice(completion: str, answer: Any) -> float:
-    """The same letter, and no other beside it. An integer as reference answer is a place, from 0: 1
-    is B.
+    """The same letter, and no other next to it. An integer as reference answer is a place, from 0:
+    1 is B.
     """
     right = letter_of(answer)
     return float(right is not None and _letter(final(completion)) == right)
@@ -206,7 +206,7 @@ def shown(answer: Any) -> str:
 
 
 def final(text: str) -> str:
-    """The answer behind the thinking of a text: what its last ####, box or tags hold, else all of
+    """The answer after the thinking of a text: what its last ####, box or tags hold, else all of
     it.
     """
     said = answer_of(without_thinking(text))
@@ -216,7 +216,7 @@ def final(text: str) -> str:
 
 
 def quantity(text: str) -> tuple[Decimal, str] | None:
-    """The last number of a text, and the word behind it. None where there is none."""
+    """The last number of a text, and the word after it. None where there is none."""
     last = next(iter(deque(NUMBERS.finditer(text[-MAX_CHARS:]), maxlen=1)), None)
     if last is None or len(last[0]) > MAX_NUMBER_CHARS:
         return None
@@ -245,8 +245,8 @@ def _run(text: str, count: int) -> tuple[list[Decimal | None], list[str]]:
 
 
 def _unit(number: re.Match[str]) -> str:
-    """The unit behind a number: a word that ends the text, or one that is a unit wherever it
-    stands. Other words behind a number, as in "7 is the answer", are none.
+    """The unit after a number: a word that ends the text, or one that is a unit wherever it
+    stands. Other words after a number, as in "7 is the answer", are none.
     """
     unit = UNIT.match(number.string, number.end())
     word = unit[1].casefold() if unit else ""
@@ -300,7 +300,7 @@ def bare_choice(text: str) -> str:
 
 
 def _letter(text: str) -> str | None:
-    """The letter that a text chooses: at its beginning, behind "the answer is", or at its end,
+    """The letter that a text chooses: at its beginning, after "the answer is", or at its end,
     where it stands by itself: "B", "(b)", "**B**", "B. Rome", "so it is B.", "The answer is B
     because". None where it names two.
     """
@@ -318,12 +318,12 @@ def _letter(text: str) -> str | None:
 
 
 def _alone(letter: str, other: re.Match[str] | None) -> str | None:
-    """The letter, unless another one stands beside it."""
+    """The letter, unless another one stands next to it."""
     return letter if other is None or other[1] == letter else None
 
 
 def _loaded(text: str) -> Any:
-    """The value of JSON, with each number as it is written. ValueError for a key that stands
+    """The value of JSON, with each number as it is written. Raises ValueError for a key that stands
     twice.
     """
     return json.loads(text, object_pairs_hook=_once, parse_float=Decimal)

@@ -138,7 +138,7 @@ _DRAWS: Mapping[str, Callable[[str, Random], Asked]] = {
 
 
 def begin(dataset: str, config_id: str, seed: int, index: int) -> Asked:
-    """The question at this address. KeyError for an unknown data set."""
+    """The question at this address. Raises KeyError for an unknown data set."""
     rng, held_out = Random(f"{dataset}/{config_id}/{seed}/{index}"), is_held_out(seed)
     while True:
         episode = _DRAWS[dataset](config_id, rng)

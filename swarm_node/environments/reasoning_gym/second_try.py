@@ -47,7 +47,7 @@ class SecondTry:
 
 
 def begin(dataset: str, config_id: str, seed: int, index: int) -> SecondTry:
-    """The question at this address, as in `source.build`; the name of its data set stands behind
+    """The question at this address, as in `source.build`; the name of its data set stands after
     `second_try.`
     """
     item = questions.build(dataset.partition(".")[2], config_id, seed, index)

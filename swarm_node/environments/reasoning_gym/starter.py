@@ -46,7 +46,7 @@ class StarterItem:
 
 
 def build(dataset: str, config_id: str, seed: int, index: int) -> StarterItem:
-    """The question at this address. KeyError for a task that is none of the starters'."""
+    """The question at this address. Raises KeyError for a task that is none of the starters'."""
     if config_id != "tiny":
         raise KeyError(f"{dataset}/{config_id}")
     return first_on_its_side(

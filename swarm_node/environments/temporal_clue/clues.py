@@ -144,8 +144,8 @@ def meant(term: Term, setting: Setting, world: World) -> int:
 
 @lru_cache(maxsize=1024)  # about the clues of one puzzle: each is tried in many worlds
 def demands(clue: Clue, setting: Setting) -> list[list[Way]]:  # noqa: PLR0911  (a case per kind of clue)
-    """What has to be true if the clue is: one way of each list. TypeError for the two clues that
-    join two sentences.
+    """What has to be true if the clue is: one way of each list. Raises TypeError for the two clues
+    that join two sentences.
     """
     rooms, times = range(len(setting.rooms)), range(len(setting.times))
 

@@ -65,8 +65,8 @@ class Puzzle:
 
 
 def generate(config_id: str, seed: int, index: int) -> Puzzle:
-    """The puzzle at this address. KeyError for an unknown config id; Undecided beyond the solver's
-    limit.
+    """The puzzle at this address. Raises KeyError for an unknown config id; Undecided beyond the
+    solver's limit.
     """
     size = SIZES[config_id]
     rng = Random(f"temporal_clue/{size.draws}/{config_id}/{seed}/{index}")
@@ -162,7 +162,7 @@ def minimal(rules: ConstraintModel, truth: World, order: list[c.Clue]) -> list[c
     """The clues left after dropping, from the first on, each clue without which the truth is still
     the only world.
 
-    This needs no search for each clue. A clue is kept if the kept ones and all behind it allow
+    This needs no search for each clue. A clue is kept if the kept ones and all after it allow
     another world. So the next one to keep is the last clue whose tail, itself included, suffices.
     Worlds found before give an upper bound without a search, since each must be excluded by some
     clue. None if all clues together allow another world, for example with two weapons at the scene

@@ -73,7 +73,7 @@ def version_of(file: Path) -> str:
 
 
 def _content(file: Path) -> bytes:
-    """The content. OSError where it cannot be read; UserError where it is too large."""
+    """The content. Raises OSError where it cannot be read; UserError where it is too large."""
     content = read_plain(file.expanduser(), MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise UserError(f"puzzle file {file} is larger than {MAX_BYTES >> 20} MB")
@@ -175,7 +175,7 @@ def _is_bare(name: str) -> bool:
 
 
 def _answers(line: str) -> Iterator[tuple[str, str]]:
-    """Letters and the text behind each: a letter at the start of the line, and those that follow in
+    """Letters and the text after each: a letter at the start of the line, and those that follow in
     alphabetical order, as in `A. NAME, B. NAME`. A letter that does not come after the one before
     is part of a name.
     """

@@ -29,7 +29,7 @@ TOLD = {
 
 
 def build(dataset: str, config_id: str, seed: int, index: int) -> PuzzleItem:
-    """The puzzle at this address. KeyError for an unknown config id."""
+    """The puzzle at this address. Raises KeyError for an unknown config id."""
     puzzle = generate(config_id, seed, index)
     return PuzzleItem(prompt(puzzle), key(puzzle), puzzle.setting.names)
 

@@ -139,8 +139,8 @@ class VllmGenerator:
         """See interfaces.Generator. The server keeps its cache of the tokens before.
 
         Where the server fails, or has other weights, the contexts are skipped, and the next round
-        hands it the weights again. UserError where it never worked, or failed three rounds in a
-        row.
+        hands it the weights again. Raises UserError where it never worked, or failed three rounds
+        in a row.
         """
         return partial(self._behind, stops=self._turn_stops if goes_on else self._stops)
 

@@ -69,8 +69,8 @@ class TrlSource:
     turns = 16
 
     def __init__(self, place: str) -> None:
-        """`place`: MODULE:CLASS. ValueError where peers cannot replay its episodes, and whatever
-        the class raises.
+        """`place`: MODULE:CLASS. Raises ValueError where peers cannot replay its episodes, and
+        whatever the class raises.
         """
         self._make: Callable[[], Any] = loading.load(place)
         with _watched():
@@ -116,8 +116,8 @@ class TrlSource:
             return TrlEpisode(self._make(), row | drawn, address)
 
     def _try(self) -> None:
-        """Plays the probe twice. ValueError where it fails, goes differently the second time, or
-        leaves its process.
+        """Plays the probe twice. Raises ValueError where it fails, goes differently the second
+        time, or leaves its process.
         """
         found = list[tuple[str, bytes]]()
         for index in (0, 1, 2, 0, 1, 2):

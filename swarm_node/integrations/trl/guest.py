@@ -31,8 +31,8 @@ KEPT = 256  # external groups that wait
 
 
 class TrainerGuest(script.Swarm):
-    """A place in a swarm for a GRPOTrainer. `external_groups`: at most so many groups of a batch,
-    and never all.
+    """A place in a swarm for a GRPOTrainer. `external_groups`: the largest number of groups of a
+    batch, and never all.
     """
 
     def __init__(self, config: NodeConfig | None = None, external_groups: int = 2) -> None:
@@ -58,7 +58,7 @@ class TrainerGuest(script.Swarm):
         self.rewards: list[float | None] = []
 
     def dataset(self, rounds: int, questions: int) -> "Dataset":
-        """Prompts with their addresses, behind `environment.system` as a system turn. `questions`
+        """Prompts with their addresses, after `environment.system` as a system turn. `questions`
         of a round should fill a batch: batch size / num_generations.
         """
         from datasets import Dataset
@@ -152,7 +152,9 @@ class TrainerGuest(script.Swarm):
             self.published += len(self.publish(mine))
 
     def _begin(self, trainer: Any) -> None:
-        """Looks at the trainer before its first batch. UserError where it cannot train here."""
+        """Looks at the trainer before its first batch. Raises UserError where it cannot train
+        here.
+        """
         if trainer.args.shuffle_dataset:
             raise UserError(
                 "set GRPOConfig(shuffle_dataset=False): rounds are published in their order"
@@ -195,7 +197,7 @@ class TrainerGuest(script.Swarm):
     def _prompt_ids(
         self, asked: Sequence[Any], external: Mapping[int, Group], size: int, trainer: Any
     ) -> list[list[int]]:
-        """Token ids of each prompt, `size` times. An external question stands behind the same turns
+        """Token ids of each prompt, `size` times. An external question stands after the same turns
         as the question whose place it takes. A base model has no chat template: its prompts are
         texts to continue with, as they are in a node.
         """

@@ -118,15 +118,15 @@ def parse(text: str, variables: frozenset[str] = frozenset()) -> Polynomial:
     if len(nodes) > MAX_NODES:
         raise Unreadable("too large")
     values: dict[ast.AST, Polynomial] = {}
-    for node in reversed(nodes):  # children come behind their parents
+    for node in reversed(nodes):  # children come after their parents
         values[node] = _bounded(_value(node, values, variables))
     return values[tree]
 
 
 def _collected(text: str, variables: frozenset[str]) -> Polynomial:
-    """As `parse`, for an expression that says nothing but its value. Unreadable if it has more
-    summands than the value has terms, a zero beside anything else, or a factor, divisor or power of
-    1.
+    """As `parse`, for an expression that says nothing but its value. Raises Unreadable if it has
+    more summands than the value has terms, a zero beside anything else, or a factor, divisor or
+    power of 1.
     """
     value, nodes = parse(text, variables), list(ast.walk(_tree(text)))
     operations = [node for node in nodes if isinstance(node, ast.BinOp)]

@@ -52,8 +52,8 @@ class Assignments:
         }
 
     def of(self, statement: str) -> int:
-        """The assignments that make the statement true. Unreadable for any but variables, operators
-        and brackets.
+        """The assignments that make the statement true. Raises Unreadable for any but variables,
+        operators and brackets.
         """
         values: list[int] = []
         waiting: list[str] = []  # operators and open brackets whose right side is not complete

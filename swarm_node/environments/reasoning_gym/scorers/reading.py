@@ -64,7 +64,7 @@ def ungrouped(text: str) -> str:
 
 
 def bare(text: str) -> str:
-    """The text without a full stop behind it, and without quotes, brackets, asterisks or dollar
+    """The text without a full stop after it, and without quotes, brackets, asterisks or dollar
     signs around it.
     """
     text, stopped = bounded(text).strip(), False

@@ -4,7 +4,7 @@ sign.
 A right answer that carries free text would be paid, shared and trained on. So a reward above that
 of an empty answer has to pass `accounted`: the completion is the answer in one of a few usual
 spellings, or says the answer's value in at most one and a half times its length. One that is only
-near the answer may not be longer: then nothing fits beside it. Nothing is paid beyond the bound
+near the answer may not be longer: then nothing fits next to it. Nothing is paid beyond the bound
 that holds for all environments (`scoring/bound.py`).
 """
 

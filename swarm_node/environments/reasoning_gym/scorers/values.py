@@ -396,8 +396,8 @@ def _complex(text: str) -> complex:
 
 
 def _roles(text: str, roles: frozenset[str]) -> dict[str, str]:
-    """Name -> role of "A is a knight, and B is a knave". Unreadable where another word stands, or a
-    name twice.
+    """Name -> role of "A is a knight, and B is a knave". Raises Unreadable where another word
+    stands, or a name twice.
     """
     said = bare(text).lower()
     found = _ROLES.findall(said)
