@@ -170,8 +170,7 @@ def test_what_was_published_is_listed_newest_first() -> None:
 
 def test_it_is_said_how_an_answer_is_scored() -> None:
     said = how_scored(EnvironmentConfig())
-    assert (
-        "1 for a right answer and 0 for any other" in said and "any other text next to it" in said
-    )
+    assert "1 for a right answer and 0 for any other" in said
+    assert "any other text next to it" in said
     graded = how_scored(EnvironmentConfig(scoring="graded", answer="tags"))
     assert "less for one that is right in part" in graded and "<answer>" in graded
