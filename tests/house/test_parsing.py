@@ -21,6 +21,7 @@ OURS = {
     "swarm_node/environments/elsewhere.py": "the parent process wrote it",
     "swarm_node/environments/dataset/source.py": "compile.py of the same folder wrote it",
     "swarm_node/environments/taskset/source.py": "compile.py of the same folder wrote it",
+    "swarm_node/environments/taskset/offline.py": "compile.py runs it, in a process of its own",
     "swarm_node/simulation/worker_messages.py": "the parent process wrote it",
     "swarm_node/simulation/engines/real_nodes.py": "nodes of this process wrote it",
     "swarm_node/environments/temporal_clue/make.py": "this program wrote it for its developer",

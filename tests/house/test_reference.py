@@ -42,7 +42,8 @@ OF_OTHERS = {
     "--force-reinstall",
     "--logprobs-mode",
     "--no-deps",
-}  # hf, pip, vllm
+    "--head",
+}  # hf, pip, vllm, ray
 OF_OTHERS |= {"--help", "--help-all"}  # every command
 FLAG = re.compile(r"(?<![\w-])--[a-z][\w.…-]*")
 COMMAND = re.compile(r"swarm-node ([a-z]+)(?: ([a-z]+))?")

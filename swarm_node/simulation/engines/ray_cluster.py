@@ -76,6 +76,7 @@ class RayEngine(Engine):
         }
         environment = {**handed(config), **worker_messages.node_environment(config)}
         there = origin()
+        words = [word for word in command[1:] if word != "-P"]  # the task gives this flag itself
 
         def launch(cell: Cell) -> Worker:
             order = worker_messages.WORKER.down.encode(worker_messages.write_order(config, cell))
@@ -86,7 +87,7 @@ class RayEngine(Engine):
                 memory=int(need["memory"]),
                 **ways,
             )
-            stream = placed.remote(order, command[1:], there, environment)
+            stream = placed.remote(order, words, there, environment)
             return RayWorker(ray, stream, log(cell))
 
         return launch
@@ -141,7 +142,7 @@ def run_worker(
     order: bytes, words: Sequence[str], there: Mapping[str, Any], environment: Mapping[str, str]
 ) -> Iterator[Part]:
     """The task: runs a worker process on this host, and passes on what it says. `words` follow the
-    interpreter; `there` is the `origin` of the machine where the simulation was started.
+    interpreter and its flag -P; `there` is the `origin` of the machine where the simulation was started.
     """
     try:
         check_same(there)
@@ -152,7 +153,7 @@ def run_worker(
     variables = without_secrets({**environment, **there["environment"]})
     with TemporaryDirectory(prefix="swarm-node-cell-") as folder:
         log = Path(folder) / "log"
-        command = [sys.executable, *words]
+        command = [sys.executable, "-P", *words]
         worker = LocalWorker(command, log, variables, worker_messages.read_frame(order))
         try:
             with log.open("rb") as printed:
