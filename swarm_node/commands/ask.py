@@ -322,7 +322,8 @@ def answers(
         if (places := choose(now)) is not None:
             break
     places = places or []
-    chosen, later = [prompts[k] for k in places], [now[k] for k in places]
+    chosen = [prompts[k] for k in places]
+    later = [now[k] for k in places]
     if config.model.lora_rank:
         with policy.without_adapters():
             return places, list(_likeliest(config, policy, chosen)), later

@@ -112,6 +112,10 @@ def examine(config: NodeConfig, card: str = "") -> list[str]:
     rows = (
         trainer.packing.value if trainer.packing else "padded (this model cannot take packed ones)"
     )
+    template = "yes" if policy.tokenizer.chat_template else "no"
+    memory = ["memory: not known for this device or model"]
+    if plan:
+        memory = _planned(plan, config)
     return [
         (
             f"model: {config.model.name}, {total:,} parameters, {trained:,} of them trained, on "
@@ -119,14 +123,11 @@ def examine(config: NodeConfig, card: str = "") -> list[str]:
         ),
         f"linear layers: {policy.arithmetic}",
         f"decoder: {generator.decoder_name}; training rows: {rows}",
-        (
-            f"context: {policy.context_length} tokens; chat template: "
-            f"{'yes' if policy.tokenizer.chat_template else 'no'}"
-        ),
+        f"context: {policy.context_length} tokens; chat template: {template}",
         f"tasks: {', '.join(tasks)}",
         *notes,
         sandbox.describe(sandbox.layers()),
-        *(_planned(plan, config) if plan else ["memory: not known for this device or model"]),
+        *memory,
     ]
 
 
@@ -137,8 +138,11 @@ def with_dtype(config: NodeConfig, dtype: str) -> NodeConfig:
 
 def _bytes(size: str) -> float:
     """Bytes of a size that an option has, such as 8GB; 0 for none."""
-    known = SIZE.match(size)
-    return float(known[1]) * (GIB if known[2].upper() == "G" else MIB) if known else 0.0
+    match = SIZE.match(size)
+    if match is None:
+        return 0.0
+    unit = GIB if match[2].upper() == "G" else MIB
+    return float(match[1]) * unit
 
 
 def _planned(plan: "Plan", config: NodeConfig) -> list[str]:

@@ -264,10 +264,8 @@ def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding
         return
     try:
         asked = environment.sample(identity.peer_id if identity else PeerId(""), Round(0), 1)
-        (prompt,), (scores,) = (
-            environment.prompts(asked),
-            rewards_of_texts(environment, [(asked[0], ["0", "1"])]),
-        )
+        (prompt,) = environment.prompts(asked)
+        (scores,) = rewards_of_texts(environment, [(asked[0], ["0", "1"])])
     except UserError as error:
         yield Finding("scoring", Severity.BAD, str(error))
         return

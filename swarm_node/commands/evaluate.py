@@ -194,7 +194,8 @@ def command(argv: list[str]) -> None:
     check_model(config.model)  # before the live view, which captures printed lines
     rows = evaluate(config, Terminal(stderr=True))
     if config.json_output:
-        print(json.dumps({"tasks": [asdict(row) for row in rows[:-1]], "all": asdict(rows[-1])}))
+        *tasks, whole = map(asdict, rows)
+        print(json.dumps({"tasks": tasks, "all": whole}))
     else:
         Terminal().print(table(rows))
 

@@ -146,13 +146,9 @@ class ModelServer:
                 content += chunk
                 if len(content) > most:
                     raise _above(most)
-            return Reply(
-                response.status_code,
-                _unpacked(bytes(content), headers.get("Content-Encoding", ""), most),
-                headers.get("Retry-After", ""),
-                kind,
-                headers.get("Location", ""),
-            )
+            unpacked = _unpacked(bytes(content), headers.get("Content-Encoding", ""), most)
+            wait = headers.get("Retry-After", "")
+            return Reply(response.status_code, unpacked, wait, kind, headers.get("Location", ""))
 
 
 def _above(most: int) -> Broken:

@@ -101,8 +101,9 @@ class PluggedKind(EnvironmentKind):
             raise UserError(f"environment {self.target}: {where}: {first['msg']}") from error
 
     def _asked(self) -> "subprocess.CompletedProcess[str]":
+        python = [sys.executable, "-s", "-P", "-B"]
         return subprocess.run(
-            [sys.executable, "-s", "-P", "-B", "-m", "swarm_node.scoring.server", self.target],
+            [*python, "-m", "swarm_node.scoring.server", self.target],
             capture_output=True,
             text=True,
             timeout=SECONDS,

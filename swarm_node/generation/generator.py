@@ -203,16 +203,18 @@ class Decoding:
     decoder: Decoder | None = None
     graphs: Graphs = field(default_factory=Graphs)
 
+    def _ids(self, context: str | Sequence[int]) -> list[int]:
+        if isinstance(context, str):
+            return self.policy.encode_prompt(context)
+        return list(context)
+
     def completed(
         self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str
     ) -> list[Completions | Skipped]:
         """`group_size` completions of each context, which is a prompt or the ids before a turn. One
         that is longer than the model's context allows is skipped.
         """
-        encoded = [
-            self.policy.encode_prompt(each) if isinstance(each, str) else list(each)
-            for each in contexts
-        ]
+        encoded = list(map(self._ids, contexts))
         room = self.policy.context_length - self.config.max_completion_length
         fits = [i for i, ids in enumerate(encoded) if 0 < len(ids) <= room]
         found: dict[int, Completions | Skipped] = {}

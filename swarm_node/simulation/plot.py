@@ -35,17 +35,12 @@ def rewards(report: Report) -> Figure:
     window = max(1, min(20, report.rounds // 10))
     rounds = [float(number) for number in range(1, report.rounds + 1)]
     for (name, arm), colour in zip(report.arms.items(), COLOURS * len(report.arms), strict=False):
-        seeds = [
-            moving_average([reward / report.questions for reward in rewards], window)
-            for rewards in arm.rewards
-        ]
-        draw_seeds(
-            axes,
-            rounds,
-            seeds,
-            colour,
-            f"{label(name, arm)}, at the end {mean(arm.final_reward):.1%}",
-        )
+        seeds: list[list[float]] = []
+        for rewards in arm.rewards:
+            shares = [reward / report.questions for reward in rewards]
+            seeds.append(moving_average(shares, window))
+        words = f"{label(name, arm)}, at the end {mean(arm.final_reward):.1%}"
+        draw_seeds(axes, rounds, seeds, colour, words)
     axes.set_ylim(0.0, min(1.0, 1.05 * axes.get_ylim()[1]))
     what = (
         "Share of correct completions"
@@ -76,7 +71,7 @@ def accuracy(report: Report) -> Figure:
             for values in zip(*known.trained_tokens, strict=True)
         ]
         for axes, kind in zip(panels, KINDS, strict=True):
-            seeds = [[value for value in row if value is not None] for row in getattr(known, kind)]
+            seeds = list(map(_known, getattr(known, kind)))
             if all(len(row) == len(tokens) for row in seeds):
                 draw_seeds(axes, tokens, seeds, colour, label(name, arm))
     for axes, words in zip(panels, KINDS.values(), strict=True):
@@ -98,6 +93,10 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
+def _known(row: Sequence[float | None]) -> list[float]:
+    return [value for value in row if value is not None]
+
+
 def draw_seeds(
     axes: Axes, xs: Sequence[float], seeds: Sequence[Sequence[float]], colour: str, name: str
 ) -> None:
@@ -113,7 +112,8 @@ def draw_seeds(
         label=name,
     )
     if len(seeds) > 1:
-        low, high = [min(column) for column in columns], [max(column) for column in columns]
+        low = list(map(min, columns))
+        high = list(map(max, columns))
         axes.fill_between(xs, low, high, color=colour, alpha=0.13, linewidth=0)
 
 

@@ -94,7 +94,11 @@ def encode(invitation: Invitation) -> str:
         key = public_key(peer)
         doors.append((b"" if key == before else key, to_bytes(where)))
         before = key
-    number = WITH_KEY if invitation.proof else WITH_CARD if invitation.network else KIND
+    number = KIND
+    if invitation.network:
+        number = WITH_CARD
+    if invitation.proof:
+        number = WITH_KEY
     kind, values = KINDS[number], msgspec.structs.astuple(invitation)[1:]
     body = msgspec.msgpack.encode(kind(doors, *values[: len(kind.__struct_fields__) - 1]))
     msgspec.msgpack.decode(body, type=kind)

@@ -180,13 +180,15 @@ class VllmGenerator:
         if self._server is not None:
             self._server.stop()
 
+    def _ids(self, context: str | Sequence[int]) -> list[int]:
+        if isinstance(context, str):
+            return self._policy.encode_prompt(context)
+        return list(context)
+
     def _groups(
         self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str, stops: Stops
     ) -> list[Completions | Skipped]:
-        encoded = [
-            self._policy.encode_prompt(each) if isinstance(each, str) else list(each)
-            for each in contexts
-        ]
+        encoded = list(map(self._ids, contexts))
         length = fmean(map(len, encoded)) if encoded else 0.0
         workers = min(MOST_REQUESTS, max(1, self._pace.admits(length) // group_size))
         streams = [f"{stream}/{number}" for number in range(len(encoded))]
