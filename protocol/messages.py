@@ -66,7 +66,7 @@ Address = Annotated[str, Field(max_length=limits.MAX_ADDRESS_CHARS, pattern=ADDR
 class Message(BaseModel):
     """Base of everything that travels: immutable, no coercion, no unknown fields."""
 
-    # keys only: texts in messages seldom repeat, and pydantic would cache 16,384 of them
+    # keys only: texts in messages rarely repeat, and pydantic would cache 16,384 of them
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", cache_strings="keys")
 
 

@@ -1,11 +1,11 @@
-"""How long a round would take on a graphics card, foretold by arithmetic, and the page of what a
+"""How long a round would take on a graphics card, predicted by arithmetic, and the page of what a
 first run trains there.
 
     python -m lab.benchmarks.foretold            # seconds of the shipped configurations
     python -m lab.benchmarks.foretold --page     # writes docs/results/first_model.md
 
 Nobody ran these rounds on these cards. The only round that was measured is one of Qwen2.5-0.5B's
-shape on an H200 (docs/results/speed.md): `MEASURED` has it, and a test holds what is foretold for
+shape on an H200 (docs/results/speed.md): `MEASURED` has it, and a test holds what is predicted for
 it against it. So a figure here is good for the choice between two models, and no promise.
 
 What is added up, in seconds:
@@ -75,7 +75,7 @@ MEASURED = (0.7, 0.7)
 
 
 def seconds(config: NodeConfig, shape: Any, card: Card) -> tuple[float, float]:
-    """Generation and update of a round, foretold. `shape`: the transformers configuration."""
+    """Generation and update of a round, predicted. `shape`: the transformers configuration."""
     made, parameters = plan_of(config, shape, card.room.free), parameters_of(shape)
     sizes = plans.shape_of(shape, parameters)
     rows = config.round.questions * config.generation.num_generations

@@ -13,7 +13,7 @@ end count, too.
 
 A command and a file make a row of results (rows.py). Of the 60 payloads a row takes every sixth,
 beginning at another one for each row, so that every command meets every payload; `whole` takes all.
-A file of options gets all of them in any case. A command that goes on for ever is stopped as soon
+A file of options gets all of them in any case. A command that continues for ever is stopped as soon
 as it has said that it is ready: by then it has read its home.
 """
 
@@ -48,8 +48,8 @@ from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.of_home import HOME_FILE
 from swarm_node.settings.options import Option, options
 
-SECONDS = 30.0  # after which a command that goes on is told to stop
-# What a command that goes on says when it has read its home; then it is told to stop
+SECONDS = 30.0  # after which a command that continues is told to stop
+# What a command that continues says when it has read its home; then it is told to stop
 READY: Mapping[str, str] = {
     "bootstrap": "network: ",
     "page": "page: http",

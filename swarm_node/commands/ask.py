@@ -313,7 +313,7 @@ def answers(
     except Damaged as error:
         raise UserError(
             f"checkpoint {checkpoint} is damaged ({error}): move it away to ask the one before it, "
-            "or take a backup"
+            "or restore a backup"
         ) from error
     now: list[str] = []
     places: list[int] | None = None

@@ -43,7 +43,7 @@ class PipeMessage(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=T
 
 
 class Failed(PipeMessage, frozen=True):
-    """The last message of a child that cannot go on."""
+    """The last message of a child that cannot continue."""
 
     error: str  # one line
     by_user: bool  # whether it is a mistake of the user

@@ -128,7 +128,7 @@ class _Native:
                     os.dup2(self._kept.fileno(), descriptor)
 
     def give(self) -> str:
-        """Ends that. Returns what was written, if no other thread goes on."""
+        """Ends that. Returns what was written, if no other thread continues."""
         with self._lock:
             self._asking -= 1
             if self._asking:

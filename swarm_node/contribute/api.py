@@ -4,7 +4,7 @@ Requests are bounded by a budget, by a number of tries, and by a circuit breaker
 the server gives nothing usable.
 
 A failure has one of three ends. It may pass: then the request is made again. It is this prompt's
-alone: then the prompt is left out. Or nothing but the contributor can cure it: then the run ends
+alone: then the prompt is skipped. Or nothing but the contributor can cure it: then the run ends
 with one line, which has the server's own words and the cure.
 """
 
@@ -246,7 +246,7 @@ class ApiGenerator:
 
     def _patiently(self, prompt: str, samples: int) -> Sequence[Choice]:
         """The choices of one answer, after at most ATTEMPTS tries, or one if the circuit is on
-        trial; a request from which something was learnt is no try. Raises Failed.
+        trial; a request from which something was learnt is not a try. Raises Failed.
         """
         attempts = 1 if self._circuit.on_trial else ATTEMPTS
         attempt = 1
@@ -451,11 +451,11 @@ class ApiGenerator:
         """
         seconds = self._circuit.failed()
         many, what = (
-            f"{self._circuit.fruitless} prompts in a row came to nothing",
+            f"{self._circuit.fruitless} prompts in a row brought no completion",
             self._clean(what),
         )
         if self._circuit.gave_up:
-            raise UserError(f"given up: {many} ({what}): {advice}")
+            raise UserError(f"the contributor stops, since {many} ({what}): {advice}")
         if seconds:
             self._say(f"{many} ({what}); the next is asked in {seconds / 60:.0f} min; {advice}")
             self._pause(seconds)

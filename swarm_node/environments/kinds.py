@@ -171,8 +171,8 @@ def held_out(environment: ScoredEnvironment, count: int) -> list[Question]:
     full, rest = divmod(count, page)
     if count > page * HELD_OUT_ROUNDS:
         raise UserError(
-            f"{count} held-out questions are more than there are, {page * HELD_OUT_ROUNDS}: ask "
-            "for fewer, with --questions or validation.questions"
+            f"{count} held-out questions were asked for, and there are only "
+            f"{page * HELD_OUT_ROUNDS}: ask for fewer, with --questions or validation.questions"
         )
     sizes = [page] * full + [rest] * (rest > 0)
     return [

@@ -43,8 +43,8 @@ from swarm_node.rollouts.groups import Completions, Sample, Skipped, Tokens, Tur
 from swarm_node.settings import GenerationConfig
 
 # Tokens of a completion up to which adapters are not merged, on a CPU with plenty of memory. What
-# they then cost each step is less than a new copy of the base, laid out anew, for every round. On a
-# card they are never merged: memory is what it lacks
+# they then cost each step is less than a new copy of the base, laid out again, for every round. On
+# a card they are never merged: memory is what it lacks
 UNMERGED_UP_TO = 16
 PROMPTS = 32  # prompts whose keys and values are held at once, if the base is shared to save memory
 
@@ -163,7 +163,7 @@ class BatchGenerator:
         return self._policy.encode_observations(observations, last)
 
     def rest(self) -> None:
-        """Forget what only saves the next round time: it makes a decoder anew."""
+        """Forget what only saves the next round time: it makes a decoder again."""
         self._between.clear()
 
     def close(self) -> None:
@@ -188,7 +188,7 @@ class Decoding:
     """The completions of one call, or of all turns of some episodes.
 
     It holds the decoder, which has a copy of the weights: so the weights must not change while it
-    is in use, and the copy is freed with it, unless the next round goes on with the decoder.
+    is in use, and the copy is freed with it, unless the next round continues with the decoder.
     """
 
     policy: Policy
@@ -368,7 +368,7 @@ def unmerged(policy: Policy, longest: int) -> bool:
 
 def without_gradients(policy: Policy) -> AbstractContextManager[None]:
     """Inside, no gradients are kept. Inference mode is a little faster, but makes autocast cast the
-    weights anew for every product.
+    weights again for every product.
     """
     return torch.inference_mode() if policy.autocast_dtype is None else torch.no_grad()
 

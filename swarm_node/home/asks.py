@@ -1,4 +1,5 @@
-"""What a home asks is part of it, as its model is: `run` notes it, and later starts go on with it.
+"""What a home asks is part of it, as its model is: `run` notes it, and later starts continue with
+it.
 
 A home keeps it in `asks.toml`, as options that the user gave. What grants nothing (tasks, shots,
 the form of an answer, ...) is taken from there, by the rules of `settings/of_home.py`. Of a file, a
@@ -51,7 +52,7 @@ class AskedOptions:
     """What a home asked so far, by the keys of `run`."""
 
     there: bool = False  # whether the home says anything
-    values: dict[str, Any] = field(default_factory=dict)  # to go on with
+    values: dict[str, Any] = field(default_factory=dict)  # to continue with
     shown: dict[str, Any] = field(default_factory=dict)  # everything, as the home shows it
     named: Mapping[str, NotedOption] = field(
         default_factory=dict

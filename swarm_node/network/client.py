@@ -203,8 +203,8 @@ class RemoteNetwork(Network):
             traceback.print_exc()
             self._say(
                 (
-                    f"the network has ended by a mistake of this program ({error!r}); "
-                    "training continues alone"
+                    f"the network has ended because of a bug of this program ({error!r}): please "
+                    "report it; training continues alone"
                 ),
                 True,
             )
@@ -216,7 +216,7 @@ class RemoteNetwork(Network):
                 await stack.enter_async_context(await control.serve(self._home, self._answer))
             except (OSError, UserError) as error:
                 self._say(
-                    f"this node cannot be asked for its status: {error}; everything else works",
+                    f"swarm-node status cannot reach this node: {error}; everything else works",
                     True,
                 )
             while True:

@@ -67,8 +67,8 @@ class StopRequest:
             if self._typed == 2:
                 signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
                 self.note(
-                    "giving up this round, and saving; Ctrl-C again leaves at once, and saves "
-                    "nothing"
+                    "leaving this round unfinished, and saving; Ctrl-C again ends at once, and "
+                    "saves nothing"
                 )
         elif not self._told:
             self._told = True

@@ -150,7 +150,7 @@ class TokenGroup:
     def differences(self) -> "TokenGroup":
         """What tells the completions apart: those whose advantage is not zero, without predicting
         the tokens that all completions of the group begin with. A completion that has no other
-        token is left out.
+        token is skipped.
         """
         side_by_side = zip(*(row.ids for row in self.rows), strict=False)
         common = sum(1 for _ in takewhile(_all_one, side_by_side))

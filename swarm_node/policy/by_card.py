@@ -9,7 +9,7 @@ the model is here already.
 
 All of these models have the licence Apache-2.0, as their cards on the hub say. Qwen2.5-3B, which
 lies between them in size, has the Qwen Research License, which forbids commercial use, and so is no
-default. Each model is pinned to a commit. A home goes on with the commit that it began with, so
+default. Each model is pinned to a commit. A home continues with the commit that it began with, so
 pins that were in an earlier version have to stay in `EARLIER`.
 
 Nobody has run these choices on a card yet: docs/results/first_model.md.
@@ -71,7 +71,7 @@ class ModelForCard:
         size = self.model.weights * (2 if room.bfloat16 else 4)
         needed, there = BESIDE + (0 if room.shared else size), float(memory.available())
         if there < needed:
-            return f"{_gb(needed)} of memory beside the card's, and {_gb(there)} is free"
+            return f"{_gb(needed)} of memory in addition to the card's, and {_gb(there)} is free"
         if not named.is_kept(self.model.hub):
             needed, there = self.model.download + SPARE, _free_disk(named.cache_of_hub())
             if there < needed:
@@ -129,7 +129,7 @@ CHOICES = (
 )
 EARLIER: frozenset[tuple[str, str]] = frozenset()  # name and commit
 
-# Whether a model that was chosen may be used now, after it was fetched if need be
+# Whether a model that was chosen may be used now, after it was downloaded where it was missing
 Get = Callable[[ModelForCard, Room], bool]
 Agrees = Callable[[str], bool]  # to this question
 

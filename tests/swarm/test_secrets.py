@@ -305,6 +305,6 @@ def test_an_error_of_a_library_is_said_without_the_secrets_of_the_environment(
 
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.HfApi.create_repo", refuse)  # the test is about this error
-    with pytest.raises(UserError, match="could not be pushed") as raised:
+    with pytest.raises(UserError, match="could not be uploaded") as raised:
         upload(tmp_path, "me/model", False, "a message")
     assert leaks({"error": str(raised.value).encode()}) == []

@@ -1,4 +1,4 @@
-"""Whether the rows of a file can be answered rightly at all: each reference answer, taken for a
+"""Whether the rows of a file can be answered correctly at all: each reference answer, taken for a
 completion, is scored by its own verifier.
 
 What a verifier by name does to an answer is cheap and ours, so it runs here, in the reader's
@@ -6,7 +6,7 @@ process. `math` parses, and a function of the user's may do anything, so both ru
 process with its sandboxed children and limits, as they do in a run. Of their rows the first few in
 the order of digests are tried, the same ones on all machines.
 
-A row that is wrong by its own answer is left out, on each machine alike. So nothing that depends
+A row that is wrong by its own answer is skipped, on each machine alike. So nothing that depends
 on a machine leaves a row out: no time limit, and no function, which may want completions of quite
 another form than the reference answers have. What a function refuses is said.
 """
@@ -145,7 +145,7 @@ def _in_words(reason: str) -> str:
 
 
 def _is_wrong(reply: Reply) -> bool:
-    """Whether it has a score, which is no full one: a skip says nothing of the answer."""
+    """Whether it has a score, which is not a full one: a skip says nothing of the answer."""
     return isinstance(reply, tuple) and isinstance(reply[0], float) and reply[0] < RIGHT_FROM
 
 

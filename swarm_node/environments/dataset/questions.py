@@ -69,7 +69,7 @@ class QuestionRow:
 
 @dataclass
 class Questions:
-    """The questions of a file, and counts of the rows that were left out."""
+    """The questions of a file, and counts of the rows that were skipped."""
 
     kept: list[QuestionRow] = field(default_factory=list)  # in the order of their digests
     left_out: Counter[str] = field(default_factory=Counter)  # reason -> rows
@@ -249,7 +249,7 @@ class Maker:
 
 
 def unfit(question: QuestionRow) -> str:
-    """Why this is no question; "" where it is one."""
+    """Why this is not a question; "" where it is one."""
     if len(question.prompt) > MAX_PROMPT_CHARS:
         return LONG_PROMPT
     if _deep(question.answer, MAX_ANSWER_DEPTH) or not _writable(question):

@@ -26,7 +26,7 @@ ASKED: Tasks = {NAME: tuple(config_id for config_id, size in SIZES.items() if si
 
 
 class _Kind(EnvironmentKind):
-    """What both kinds have in common. `graded` rewards the share of questions answered rightly,
+    """What both kinds have in common. `graded` rewards the share of questions answered correctly,
     `exact` only all of them.
     """
 

@@ -61,7 +61,7 @@ class ServerError(Exception):
 
 
 class RoundLost(ServerError):
-    """The server failed for a whole round. The text is shown to the user if that goes on."""
+    """The server failed for a whole round. The text is shown to the user if that continues."""
 
 
 def vllm_generator(policy: Policy, config: LearningConfig) -> "VllmGenerator | OwnDecoder":
@@ -390,7 +390,7 @@ def _refuse_what_vllm_does_not_do(policy: Policy, config: GenerationConfig) -> N
     """UserError for options that a vLLM server would silently ignore."""
     if config.stop_below:
         raise UserError(
-            "vLLM cannot break off a completion by generation.stop_below: remove one of them"
+            "vLLM does not support generation.stop_below: remove that option, or vllm.url"
         )
     if not policy.precision.plain:
         raise UserError(

@@ -197,7 +197,7 @@ class TrainerGuest(script.Swarm):
     ) -> list[list[int]]:
         """Token ids of each prompt, `size` times. An external question stands behind the same turns
         as the question whose place it takes. A base model has no chat template: its prompts are
-        texts to go on with, as they are in a node.
+        texts to continue with, as they are in a node.
         """
         prompts = list[Any]()
         for place, prompt in enumerate(asked):

@@ -82,7 +82,7 @@ from swarm_node.policy.tree_attention import attention_dtype, grow
 
 # Tokens by which the room for keys and values grows on a CPU, where a step attends to all of it
 BLOCK = 16
-DEVICE_BLOCK = 128  # the same on other devices, where buffers should seldom move
+DEVICE_BLOCK = 128  # the same on other devices, where buffers should rarely move
 # Tokens to which the length of prompts is rounded up on other devices, so that sizes come again
 PROMPT_BLOCK = 64
 # Weights from which a product gains by packing; with 2**15 it loses 15 % in float32

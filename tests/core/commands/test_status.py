@@ -66,7 +66,7 @@ def stranger(note: str = "is in swarm x, this node is in s") -> dict[str, Any]:
         ({"seconds_since": 181.0}, "stands still"),
         ({"seconds_since": 121.0, "round_seconds": 0.1}, "stands still"),
         ({"running": False}, "network process is down"),
-        ({"running": False, "leaving": True}, "it is leaving, as it was told to"),
+        ({"running": False, "leaving": True}, "it was told to stop"),
         ({"addresses": []}, "does not listen"),
         (
             {"connected": 2, "peers": [stranger(), stranger()]},
@@ -125,7 +125,7 @@ def test_which_tasks_a_node_has_chosen_is_a_line() -> None:
     chosen = {"practised": {"gcd/easy": 0.25}, "dropped": {"lcm/easy": 0.0}, "unasked": 3}
     answer = {**node(), "training": {**node()["training"], "chosen": chosen}}
     lines = status_lines({"healthy": True, "problems": [], **answer})
-    told = "1 practised, 1 too hard, 3 not asked yet; right of late: gcd/easy 25%"
+    told = "1 practised, 1 too hard, 3 not tried yet; recently right: gcd/easy 25%"
     assert f"tasks: {told}" in lines
     answer["training"] |= {"chosen": {"practised": "all"}}
     with pytest.raises((LookupError, TypeError, ValueError, AttributeError)):

@@ -152,7 +152,7 @@ def test_a_disk_or_a_memory_that_is_too_small_is_named_and_a_smaller_model_taken
     monkeypatch.setattr(by_card, "_free_disk", lambda place: 1e12)
     monkeypatch.setattr(by_card.memory, "available", lambda: 5e9)
     assert chosen(CARD, told.append).model.name == "Qwen/Qwen2.5-0.5B-Instruct"
-    assert len(told) == 1 and "5.8 GB of memory beside the card's" in told[0]
+    assert len(told) == 1 and "5.8 GB of memory in addition to the card's" in told[0]
 
 
 def test_the_same_model_is_trained_by_the_room_that_there_is() -> None:

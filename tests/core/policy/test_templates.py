@@ -110,7 +110,7 @@ def test_one_that_loops_for_a_text_that_nobody_tried_ends_in_one_line() -> None:
         "{% if 'magic' in messages[0].content %}" + LOOP + "{% endif %}x"
     )
     assert policy.encode_prompt("?")
-    with pytest.raises(UserError, match="cannot be asked: its chat template does not end"):
+    with pytest.raises(UserError, match="cannot be given a prompt: its chat template does not end"):
         policy.encode_prompt("magic")
 
 
