@@ -76,16 +76,13 @@ class _Clean:
     """
 
     def __init__(self, config: NodeConfig) -> None:
-        shown = {
-            place: Path(name).name
-            for name in _paths(config.model_dump())
-            for place in (name, _whole(name))
-        }
+        shown = dict[str, str]()
+        for name in _paths(config.model_dump()):
+            shown[name] = shown[_whole(name)] = Path(name).name
         shown |= {str(Path.home()): "~", str(Path.cwd()): "."}
-        known = sorted(
-            (place for place in shown if len(Path(place).parts) > 1), key=len, reverse=True
-        )
-        self._shown = [(place, shown[place]) for place in known]
+        several = [place for place in shown if len(Path(place).parts) > 1]
+        longest_first = sorted(several, key=len, reverse=True)
+        self._shown = [(place, shown[place]) for place in longest_first]
 
     def __call__(self, text: str) -> str:
         for place, shown in self._shown:
@@ -137,7 +134,8 @@ def _status(answer: Mapping[str, Any]) -> dict[str, Any]:
     network = answer.get("network", {})
     states: dict[str, int] = {}
     for peer in network.get("peers", ()):
-        states[str(peer.get("state"))] = states.get(str(peer.get("state")), 0) + 1
+        state = str(peer.get("state"))
+        states[state] = states.get(state, 0) + 1
     kept = (
         "enabled",
         "running",

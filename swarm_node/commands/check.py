@@ -52,10 +52,8 @@ def command(argv: list[str]) -> None:
     config = resolved(changed, say, looking(say), card)
     file, sources = sources_of(CheckConfig, argv, "swarm-node check")
     usual = NodeConfig.model_validate(empty_sections(NodeConfig))
-    dumped = (
-        each.model_dump(mode="json", exclude={"all", "memory"})
-        for each in (config, usual, given, known, changed)
-    )
+    configs = (config, usual, given, known, changed)
+    dumped = [one.model_dump(mode="json", exclude={"all", "memory"}) for one in configs]
     values, defaults, typed, before, after = map(flatten, dumped)
     origin, texts = origins(sources), describe(NodeConfig)
     origin |= {key: "this home" for key in before if before[key] != typed[key]}
@@ -133,7 +131,8 @@ def examine(config: NodeConfig, card: str = "") -> list[str]:
 
 def with_dtype(config: NodeConfig, dtype: str) -> NodeConfig:
     """The configuration with another type of the weights."""
-    return config.model_copy(update={"model": config.model.model_copy(update={"dtype": dtype})})
+    model = config.model.model_copy(update={"dtype": dtype})
+    return config.model_copy(update={"model": model})
 
 
 def _bytes(size: str) -> float:

@@ -258,7 +258,8 @@ def peer_lines(answer: Mapping[str, Any]) -> list[str]:
 
 def _figures(peer: Mapping[str, Any]) -> str:
     """How the peer is, what it gave and took, and what it was charged for."""
-    faults = ", ".join(f"{why}: {count}" for why, count in sorted(peer.get("faults", {}).items()))
+    counts = sorted(peer.get("faults", {}).items())
+    faults = ", ".join(f"{why}: {count}" for why, count in counts)
     parts = [f"{peer['state']} {peer['note']}".strip()]
     if peer["last_seen"] is None:
         parts.append("never seen")
@@ -299,9 +300,10 @@ def peers_command(argv: list[str]) -> None:
         lines = [f"{answer['network'].get('connected', 0)} connected", *peer_lines(answer)]
     except SENSELESS as error:
         raise UserError(strange(home)) from error
-    print(
-        json.dumps(answer["network"].get("peers", [])) if config.json_output else "\n".join(lines)
-    )
+    if config.json_output:
+        print(json.dumps(answer["network"].get("peers", [])))
+    else:
+        print("\n".join(lines))
 
 
 def pause(argv: list[str]) -> None:

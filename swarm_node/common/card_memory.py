@@ -144,7 +144,9 @@ def _row(line: str, fields: Sequence[str]) -> dict[str, str]:
     is the last.
     """
     words = [printable(word.strip()) for word in line.split(",", len(fields) - 1)]
-    return dict(zip(fields, words, strict=True)) if len(words) == len(fields) else {}
+    if len(words) != len(fields):
+        return {}
+    return dict(zip(fields, words, strict=True))
 
 
 def _nvidia_room(row: Mapping[str, str], build: Build) -> Room | None:

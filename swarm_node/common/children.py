@@ -49,9 +49,9 @@ def clean_environment(
 
 def without_secrets(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """All variables but those whose names say that they hold a secret, and `more`."""
-    return {name: value for name, value in os.environ.items() if not SECRET.search(name)} | dict(
-        more or {}
-    )
+    plain = {name: value for name, value in os.environ.items() if not SECRET.search(name)}
+    plain.update(more or {})
+    return plain
 
 
 def usable_cores() -> int:

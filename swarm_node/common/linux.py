@@ -95,7 +95,8 @@ def ruleset(allowed: Mapping[Path, int], tcp: bool) -> int:
     known = landlock()
     if known < 1:
         return -1
-    files = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(known, 16)) - 1
+    rights_on_files = {1: 13, 2: 14, 3: 15, 4: 15}.get(known, 16)  # how many this kernel knows
+    files = (1 << rights_on_files) - 1
     network = 0b11 if known >= 4 and not tcp else 0
     scoped = 0b11 if known >= SIGNALS_SINCE else 0  # abstract Unix sockets, signals
     size = 24  # bytes: a kernel takes no field that it does not know

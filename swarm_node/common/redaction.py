@@ -121,11 +121,11 @@ def without_secrets(text: str, secrets: Iterable[str], part: int = PART) -> str:
 @lru_cache(maxsize=64)
 def _pieces(secret: str, size: int) -> frozenset[str]:
     """All that stands in so many characters in a row of a form of this secret."""
-    return frozenset(
-        form[start : start + size]
-        for form in _forms(secret)
-        for start in range(len(form) - size + 1)
-    )
+    pieces = set[str]()
+    for form in _forms(secret):
+        starts = range(len(form) - size + 1)
+        pieces.update(form[start : start + size] for start in starts)
+    return frozenset(pieces)
 
 
 def _forms(secret: str) -> set[str]:
@@ -133,6 +133,7 @@ def _forms(secret: str) -> set[str]:
     data = secret.encode(errors="replace")
     packed = set[str]()
     for shift, changed in enumerate((0, 2, 3)):  # the first signs, which what stands before changes
-        packed.add(b64encode(b"\0" * shift + data).decode().rstrip("=")[changed:])
+        encoded = b64encode(b"\0" * shift + data).decode()
+        packed.add(encoded.rstrip("=")[changed:])
     quoted = {quote(secret, safe="", errors="replace"), quote(secret, errors="replace")}
     return {secret, unquote(secret), *quoted, *packed}

@@ -92,7 +92,8 @@ class Dialect:
             **({} if config.thinking else NO_THINKING),
         }
         ours = {name: value for name, value in body.items() if name not in self._dropped}
-        return {name: value for name, value in {**ours, **self._extra}.items() if value is not None}
+        whole = {**ours, **self._extra}
+        return {name: value for name, value in whole.items() if value is not None}
 
     def learn(self, complaint: Complaint, body: Mapping[str, Any]) -> str:
         """Learns from why the server refused this request. Returns a line that says what is done

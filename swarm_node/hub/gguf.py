@@ -151,7 +151,9 @@ def _words(
     writer.add_token_list([token for token, _ in listed])
     writer.add_token_types([kind for _, kind in listed])
     # A merge is a text, or a list of its two parts in newer files
-    merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in model["merges"]]
+    merges = list[str]()
+    for merge in model["merges"]:
+        merges.append(merge if isinstance(merge, str) else " ".join(merge))
     writer.add_token_merges(merges)
     from transformers import AutoTokenizer
 

@@ -361,14 +361,13 @@ def _attack(records: Sequence[FinishedCell]) -> AttackSummary:
     lengths: list[float] = []
     for record in records:
         lengths.append(mean([done.metrics["mean_length"] for done in record.rounds[-LAST:]]))
+    selected = totals["hostile selected"] + totals["honest selected"]
     return AttackSummary(
         success=tuple(_marked(record.rounds[-LAST:]) for record in records),
         length=tuple(lengths),
         honest_refused=_share(totals["honest refused"], totals["honest selected"]),
         hostile_refused=_share(totals["hostile refused"], totals["hostile selected"]),
-        hostile_selected=_share(
-            totals["hostile selected"], totals["hostile selected"] + totals["honest selected"]
-        ),
+        hostile_selected=_share(totals["hostile selected"], selected),
     )
 
 

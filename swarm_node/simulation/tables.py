@@ -134,12 +134,8 @@ def _reward(name: str, arm: ArmSummary) -> tuple[str, ...]:
     digits = 1 if arm.mean >= 1 else 3
     half = arm.ci95 if len(arm.rewards) > 1 else ci95(arm.node_rewards[0])
     informative = mean([mean(shares) for shares in arm.informative_share])
-    return (
-        words_of(name),
-        plus_minus(mean(arm.final_reward), ci95(arm.final_reward)),
-        plus_minus(arm.mean, half, digits),
-        f"{informative:.1%}",
-    )
+    final = plus_minus(mean(arm.final_reward), ci95(arm.final_reward))
+    return (words_of(name), final, plus_minus(arm.mean, half, digits), f"{informative:.1%}")
 
 
 def _share(share: float | None) -> str:
@@ -163,14 +159,9 @@ def _held_out(name: str, arm: ArmSummary) -> list[tuple[str, ...]]:
         return []
     ends = zip((known.final, known.final_local, known.final_other), known.final_ci95, strict=True)
     tokens = mean([row[-1] for row in known.trained_tokens]) / len(arm.node_rewards[0])
-    return [
-        (
-            words_of(name),
-            *(_end(seeds, half) for seeds, half in ends),
-            _end(known.area, ci95(known.area)),
-            f"{tokens:,.0f}",
-        )
-    ]
+    figures = [_end(seeds, half) for seeds, half in ends]
+    figures.append(_end(known.area, ci95(known.area)))
+    return [(words_of(name), *figures, f"{tokens:,.0f}")]
 
 
 def _end(seeds: Sequence[float | None], half: float | None) -> str:

@@ -57,10 +57,8 @@ class Invitation(msgspec.Struct, frozen=True):
         """The proof that the newcomer is a member, signed by the key of the code; b"" for an open
         swarm.
         """
-        own, ends = (
-            Identity.from_seed_bytes(self.seed or bytes(32)),
-            int.from_bytes(self.proof[-100:-96]),
-        )
+        own = Identity.from_seed_bytes(self.seed or bytes(32))
+        ends = int.from_bytes(self.proof[-100:-96])
         return self.proof and certify(self.proof, own, newcomer.peer_id, ends, self.network)
 
 

@@ -161,10 +161,8 @@ def sign(config: CardConfig) -> None:
         )
     chain = load(config.card)
     chain[-1] = cards.sign(chain[-1], load_or_create(config.key))
-    if (found := judged(config, chain, chain[-1].card.issued)) not in (
-        Refusal.TOO_FEW,
-        Refusal.TOO_FEW_BEFORE,
-    ):
+    found = judged(config, chain, chain[-1].card.issued)
+    if found not in (Refusal.TOO_FEW, Refusal.TOO_FEW_BEFORE):
         held(config.card, found)
     write_bytes(config.card, b"".join(codec.encode(each) + b"\n" for each in chain))
 

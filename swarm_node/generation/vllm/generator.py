@@ -208,6 +208,7 @@ class VllmGenerator:
             return Skipped("prompt longer than the context")
         # vLLM only takes ids below this
         known = self._policy.model.get_input_embeddings().weight.shape[0]
+        seed = int.from_bytes(hashlib.sha256(stream.encode()).digest()[:4], "big") >> 1
         request = {
             "model": self._weights.model,
             "prompt": prompt,
@@ -216,7 +217,7 @@ class VllmGenerator:
             "temperature": config.temperature,
             "top_p": 1.0,  # vLLM would else take what the model's own generation_config.json says
             "top_k": -1,
-            "seed": int.from_bytes(hashlib.sha256(stream.encode()).digest()[:4], "big") >> 1,
+            "seed": seed,
             "logprobs": 0,
             "return_token_ids": True,
             "stop_token_ids": sorted(each for each in self._policy.eos_ids if each < known),
