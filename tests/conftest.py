@@ -39,13 +39,14 @@ LONGEST = (  # files of half a minute and more, the longest first
     "swarm/test_fixture.py", "core/hub/test_hub.py", "network/test_process.py",
     "swarm/test_quick_start.py",
     "network/test_nodes.py", "network/test_shares.py", "swarm/test_pages_followed.py",
-    "house/test_wheel.py",
+    "house/test_wheel.py", "network/test_sleeping_homes.py",
     "core/browser/test_pages.py", "core/policy/test_fp8_triton.py",
     "swarm/test_at_home.py", "swarm/test_asynchronous.py", "swarm/test_how_to.py",
     "swarm/test_resume.py", "network/test_real_networks.py",
     "network/test_mixed_swarm.py", "swarm/test_plugins.py",
     "core/environments/test_dataset_bounds.py", "core/environments/test_taskset.py",
-    "swarm/test_secrets.py", "swarm/test_own_task.py", "lab/benchmarks/test_benchmarks.py",
+    "swarm/test_secrets.py", "swarm/test_own_task.py", "swarm/test_workers.py",
+    "lab/benchmarks/test_benchmarks.py",
 )  # fmt: skip
 
 # A deadline would test how busy the machine is

@@ -119,10 +119,14 @@ class Swarm:
 
     def _publish(self, number: int, round: int, want: int, groups: int, swarm: str) -> None:
         member, exchange = self.members[number], self.exchanges[number]
+        again = partial(self._publish, number, round, want, groups, swarm)
+        if self.world.asleep(member, again):
+            return
         if member.alive:
             envelopes = sealed_groups(identity(number), round, groups, swarm)
             self.world.perform(
-                member, exchange.publish(envelopes, Round(round), want, self.world.now)
+                member,
+                exchange.publish(envelopes, Round(round), want, self.world.now + member.ahead),
             )
             next_round = partial(self._publish, number, round + 1, want, groups, swarm)
             self.world.after(self._every * self._rng.uniform(0.9, 1.1), next_round)

@@ -318,7 +318,7 @@ NOT_RUN: Sequence[tuple[str, str]] = (
         r"swarm-node check configs/",
         "reads a model's shape from the Hub: tests/core/policy/test_plan.py plans each",
     ),
-    (r"swarm-node contribute", "needs a model server: tests/swarm/test_how_to.py has one"),
+    (r"swarm-node contribute", "needs a server or a person: tests/swarm/test_how_to.py has both"),
     (
         r"swarm-node \w+ .*examples/(?:questions|taskset)",
         "needs files of the checkout: tests/swarm/test_how_to.py",
@@ -332,6 +332,10 @@ NOT_RUN: Sequence[tuple[str, str]] = (
     (
         r"swarm-node page",
         "serves until it is stopped: tests/core/page and tests/core/browser",
+    ),
+    (
+        r"ray start|swarm-node simulate .*--engine ray|pip install 'textswarm\[ray\]'",
+        "needs a Ray cluster: tests/core/simulation/test_ray.py has one",
     ),
     (r"kubectl ", "needs a cluster: tests/house/test_deploy.py checks the manifests"),
     (

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from protocol import limits
 from protocol.messages import PeerId
-from swarm_node.network.actions import Action, CallPeer, Deliver, Disconnect, Refuse
+from swarm_node.network.actions import Action, CallPeer, Deliver, Disconnect, Refuse, StartOver
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.exchange import Exchange
 
@@ -34,6 +34,8 @@ class SimulatedPeer:
     party: Answering
     address: str  # multiaddr from which it calls, as others see it
     alive: bool = True
+    asleep_until: float = 0.0  # seconds
+    ahead: float = 0.0  # seconds by which its clock is ahead of the others'
     delivered: list[tuple[float, Deliver]] = field(default_factory=list)  # with the time, seconds
     hung_up: list[PeerId] = field(default_factory=list)
     received: int = 0  # bytes, frames included
@@ -80,6 +82,14 @@ class World:
         """
         self.members[peer].alive = False
 
+    def sleep(self, peer: PeerId, seconds: float, more: float = 0.0) -> None:
+        """The machine of the peer sleeps from now on for so many seconds and knows nothing of it:
+        what would have happened in it happens when it wakes. Calls to it time out. Its clock jumps
+        by `more` seconds besides, which need not be simulated for all the others.
+        """
+        member = self.members[peer]
+        member.asleep_until, member.ahead = self.now + seconds, member.ahead + more
+
     def part(self, *sides: Iterable[PeerId]) -> None:
         """Calls between sides fail. A node on no side is on side 0. Without arguments the partition
         ends.
@@ -104,6 +114,9 @@ class World:
                 self._call(member, action)
             elif isinstance(action, Disconnect):
                 member.hung_up.append(action.peer)
+            elif isinstance(action, StartOver):
+                assert isinstance(member.party, Exchange)
+                member.party.reachable([f"{member.address}/p2p/{member.peer}"])
             elif isinstance(action, Refuse):
                 if self.on_refusal:
                     self.on_refusal(member, action)
@@ -113,9 +126,18 @@ class World:
                 if self.on_delivery:
                     self.on_delivery(member, action)
 
+    def asleep(self, member: SimulatedPeer, event: Callable[[], None]) -> bool:
+        """Whether the member sleeps. Then this event in it happens when it wakes."""
+        left = member.asleep_until - self.now
+        if left > 0:
+            self.after(left, event)
+        return left > 0
+
     def _tick(self, member: SimulatedPeer, exchange: Exchange) -> None:
+        if self.asleep(member, partial(self._tick, member, exchange)):
+            return
         if member.alive:
-            self.perform(member, exchange.tick(self.now))
+            self.perform(member, exchange.tick(self.now + member.ahead))
             self.after(TICK, partial(self._tick, member, exchange))
 
     def _call(self, member: SimulatedPeer, call: CallPeer) -> None:
@@ -125,7 +147,7 @@ class World:
                 min(self._connect_timeout, call.timeout),
                 partial(self._fail, member, call, Failure.UNREACHABLE),
             )
-        elif self._rng.random() < self._loss:
+        elif target.asleep_until > self.now or self._rng.random() < self._loss:
             self.after(call.timeout, partial(self._fail, member, call, Failure.TIMEOUT))
         else:
             self.after(
@@ -136,8 +158,14 @@ class World:
         if not target.alive:
             self._fail(member, call, Failure.CLOSED)
             return
+        if target.asleep_until > self.now:
+            self.after(call.timeout, partial(self._fail, member, call, Failure.TIMEOUT))
+            return
         reply = target.party.answer(
-            Caller(member.peer, member.address), call.protocol, call.request, self.now
+            Caller(member.peer, member.address),
+            call.protocol,
+            call.request,
+            self.now + target.ahead,
         )
         self._carry(member, target, len(call.request))
         self._carry(target, member, len(reply))
@@ -148,12 +176,18 @@ class World:
             self.after(back, partial(self._reply, member, call, reply))
 
     def _reply(self, member: SimulatedPeer, call: CallPeer, reply: bytes) -> None:
+        if self.asleep(member, partial(self._reply, member, call, reply)):
+            return
         if member.alive and isinstance(member.party, Exchange):
-            self.perform(member, member.party.replied(call.token, reply, self.now))
+            now = self.now + member.ahead
+            self.perform(member, member.party.replied(call.token, reply, now))
 
     def _fail(self, member: SimulatedPeer, call: CallPeer, failure: Failure) -> None:
+        if self.asleep(member, partial(self._fail, member, call, failure)):
+            return
         if member.alive and isinstance(member.party, Exchange):
-            self.perform(member, member.party.failed(call.token, failure, self.now))
+            now = self.now + member.ahead
+            self.perform(member, member.party.failed(call.token, failure, now))
 
     def _carry(self, source: SimulatedPeer, target: SimulatedPeer, body: int) -> None:
         source.sent += body + limits.FRAME_HEADER_BYTES

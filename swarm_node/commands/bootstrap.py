@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from swarm_node.common.awake_loop import run_waking
 from swarm_node.common.command import Command
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.linux import OWN
@@ -58,7 +59,7 @@ def bootstrap(
     home = config.home.expanduser().absolute()  # p2pd needs absolute paths of its sockets
     with owned(home), socket_room(home) as sockets:
         note("starting ...")
-        asyncio.run(_serve(config, sockets, show, warn))
+        run_waking(_serve(config, sockets, show, warn))
 
 
 async def _serve(

@@ -53,9 +53,9 @@ COMMANDS: Mapping[str, ListedCommand] = {
         "swarm_node.commands.status:RESUME", _HOME, "continue after a pause", _PART
     ),
     "contribute": ListedCommand(
-        "swarm_node.contribute.start:CONTRIBUTE",
+        "swarm_node.commands.contribute:CONTRIBUTE",
         "--api URL --model NAME",
-        "share completions of a model behind an API, without training",
+        "share completions of a model behind an API, or --human yours",
         _PART,
         lasting=True,
     ),

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from swarm_node.common.awake import AwakeClock, step_of
 from swarm_node.common.errors import TemporaryError
 from swarm_node.common.files import open_to_write
 
@@ -129,6 +130,35 @@ class ChildKilled(TemporaryError):
         )
         self.code = code  # of its end, below 0
         super().__init__(f"{what} {ending(code)}: {advice}, and start again")
+
+
+def run_within(
+    seconds: float, command: Sequence[str], given: str | None = None, **options: Any
+) -> "subprocess.CompletedProcess[str]":
+    """As subprocess.run, of a program whose input and output are text, with a timeout that does not
+    count the time in which this machine slept. `given`: its input. Raises
+    subprocess.TimeoutExpired, and OSError where it cannot be started.
+    """
+    step = step_of(seconds)
+    awake = AwakeClock(step=step)
+    ends = awake() + seconds
+    pipe = subprocess.PIPE
+    stdin = subprocess.DEVNULL if given is None else pipe
+    with subprocess.Popen(
+        command, stdin=stdin, stdout=pipe, stderr=pipe, text=True, **options
+    ) as process:
+        try:
+            while (left := ends - awake()) > 0:
+                try:
+                    out, err = process.communicate(given, timeout=min(step, left))
+                except subprocess.TimeoutExpired:
+                    given = None  # it is being written already
+                else:
+                    return subprocess.CompletedProcess(command, process.returncode, out, err)
+            raise subprocess.TimeoutExpired(command, seconds)
+        except BaseException:  # also Ctrl-C: else the end of `with` would wait for the program
+            process.kill()
+            raise
 
 
 def ran(what: str, run: Callable[[], "subprocess.CompletedProcess[Any]"]) -> Any:

@@ -1,34 +1,31 @@
 """`swarm-node contribute`: joins a swarm, and publishes completions that a server's model
-generates.
+generates, or that a person writes.
 """
 
 import os
-import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from random import Random
 
-from protocol.messages import Episode, PeerId, Question, Round
+from protocol import codec
+from protocol.messages import Episode, PeerId, Question, RolloutGroup, Round
 from swarm_node.common.batched import paired
-from swarm_node.common.command import Command
 from swarm_node.common.errors import UserError, printable, reason_of
 from swarm_node.contribute.api import ApiGenerator
 from swarm_node.contribute.budget import Budget
+from swarm_node.contribute.desk import Desk, Left, how_scored
 from swarm_node.environments.registry import build_environment, leaving
-from swarm_node.environments.scored import rewards_of_texts
+from swarm_node.environments.scored import Rewards, rewards_of_texts
 from swarm_node.home.folder import load_identity, owned
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.network.process.messages import Rules
-from swarm_node.network.transport.backends import check_addresses
-from swarm_node.network.transport.libraries import check_installed
 from swarm_node.node.rounds import Rounds
 from swarm_node.rollouts.groups import Group, Skipped, all_equal
 from swarm_node.rollouts.interfaces import Environment, Network
-from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.contribute import ContributeConfig
 from swarm_node.settings.secret import Secret
 
@@ -37,6 +34,7 @@ TERMS = (
     "what the model generates is published, and others train on it: "
     "see that the terms of your provider and the licence of the model allow both"
 )
+TERMS_OF_A_PERSON = "what you answer is published under this node's name, and others train on it"
 MANY = 8  # uninformative groups in a row before the first warning
 EXAMPLE = 60  # characters shown of a completion
 SAME_TEXT, ALL_WRONG, ALL_RIGHT, AS_GOOD = (
@@ -55,6 +53,8 @@ REMEDIES = {  # why a group is uninformative -> what to change
 }
 
 Complete = Callable[[str], tuple[Episode, ...] | Skipped]
+# Shows a desk in a browser, as long as the context lasts
+Show = Callable[[Desk, ContributeConfig, Callable[[str], None]], AbstractContextManager[None]]
 
 
 class Contributor:
@@ -74,6 +74,10 @@ class Contributor:
         self._peer_id, self._environment, self._network = peer_id, environment, network
         self._rounds, self._questions = rounds, questions
         self.published = 0
+        # What the completions are wanted of now, and names of the groups that were published last:
+        # their content hashes
+        self.asking: Question | None = None
+        self.newest: tuple[str, ...] = ()
         self.skipped: Counter[str] = Counter()
         self._in_vain: Counter[str] = Counter()  # reason -> groups since the last informative one
         self._told = 0  # how many of these groups there were at the last warning
@@ -88,6 +92,7 @@ class Contributor:
         questions = self._environment.sample(self._peer_id, now, self._questions)
         groups: list[Group] = []
         for question, prompt in paired(questions, self._environment.prompts(questions)):
+            self.asking = question
             group = self._group_of(question, prompt, complete, now)
             if isinstance(group, Skipped):
                 self.skipped[group.reason] += 1
@@ -95,11 +100,25 @@ class Contributor:
                 continue
             self._in_vain, self._told = Counter(), 0
             groups.append(group)
+        messages = [group.message() for group in groups]
         # Without groups there is nothing to announce, and this node wants none of others
-        if groups:
-            self._network.publish([group.message() for group in groups], now)
+        if messages:
+            self._network.publish(messages, now)
+        self.newest = tuple(map(name_of, messages))
         self.published += len(groups)
         return len(groups)
+
+    def score(self, texts: Sequence[str]) -> Rewards:
+        """The rewards of these answers to the question that is asked now, as every node of the
+        swarm computes them.
+        """
+        assert self.asking is not None
+        (rewards,) = rewards_of_texts(self._environment, [(self.asking, texts)])
+        return rewards
+
+    def task(self) -> str:
+        """The task of the question that is asked now."""
+        return f"{self.asking.dataset}/{self.asking.config_id}" if self.asking else ""
 
     def why_in_vain(self) -> str:
         """A warning with a remedy after MANY uninformative groups in a row, and at each doubling;
@@ -134,7 +153,7 @@ class Contributor:
         if len(completions) < 2:
             return Skipped("one completion")
         texts = [completion.text for completion in completions]
-        (rewards,) = rewards_of_texts(self._environment, [(question, texts)])
+        rewards = self.score(texts)
         if isinstance(rewards, Skipped):
             return rewards
         if all_equal(rewards):
@@ -146,32 +165,20 @@ class Contributor:
         return Group.written(self._peer_id, now, question, completions)
 
 
-PAGE = """\
-usage: swarm-node contribute [CONFIG.toml] --api URL --model NAME [--flags]
-
-Shares completions of a model behind an API, without training. The server needs
-an OpenAI-compatible API (Ollama, llama.cpp, vLLM, LiteLLM, or a provider).
-
-  --api URL                  such as http://127.0.0.1:11434/v1
-  --model NAME               name of the model on that server
-  --peers MULTIADDR ...      addresses of one or more running nodes
-  --environment.tasks LIST   tasks of the swarm
-  --samples N                completions per prompt (8)
-  --temperature, --stop      how completions are sampled, and where they end
-  --environment.system TEXT  what the model is told before each prompt
-  --no-thinking              ask a model that thinks not to do so
-  --requests-per-minute N    budget (60), as is --tokens-per-minute (200000)
-  --total-tokens N           budget (10000000), as is --total-requests (20000)
-  --key-file FILE            key of the server; or set SWARM_NODE_API_KEY
-  --home FOLDER              identity and budget (~/.swarm-node/contributor)
-
-Ctrl-C stops it. The key appears in no log and in no list of processes."""
+def name_of(message: RolloutGroup) -> str:
+    """The content hash of a group, by which nodes tell each other of it."""
+    return codec.to_text(codec.content_hash(codec.encode(message)))
 
 
-def contribute(config: ContributeConfig, say: Callable[[str], None]) -> None:
-    """Contributes until `max_rounds` rounds are done, or until Ctrl-C. UserError."""
+def contribute(
+    config: ContributeConfig, say: Callable[[str], None], show: Show | None = None
+) -> None:
+    """Contributes until `max_rounds` rounds are done, until Ctrl-C or, where a person answers,
+    until the person leaves. UserError. `show`: shows the desk at which a person answers; needed
+    with `human` alone.
+    """
     home = config.home.expanduser()
-    key = take_key(config.key_file)
+    key = Secret("") if config.human else take_key(config.key_file)
     with owned(home), ExitStack() as stack:
         identity = load_identity(home)
         environment = build_environment(config, prepare=True)
@@ -186,18 +193,45 @@ def contribute(config: ContributeConfig, say: Callable[[str], None]) -> None:
         # 0: it wants no external groups
         network = RemoteNetwork(identity, home, config.network, rules, 0, progress)
         rounds = Rounds(home / "rounds.json")
-        contributor = Contributor(identity.peer_id, environment, network, rounds, config.questions)
-        budget = Budget(config, home / "budget.json", time.time)
-        api = ApiGenerator(config, key, budget, _pause, say, Random(), time.time)
-        stack.callback(api.close)
+        questions = 1 if config.human else config.questions
+        contributor = Contributor(identity.peer_id, environment, network, rounds, questions)
         network.start()
         stack.callback(network.close)
         say(f"contributor {identity.peer_id} in {home}")
-        say(TERMS)
+        say(TERMS_OF_A_PERSON if config.human else TERMS)
         if told := leaving(config):
             say(told)
-        _rounds(config, contributor, network, api, say)
+
+        def hear() -> list[str]:
+            lines = [printable(text, 400) for text, _ in network.lines()]
+            for line in lines:
+                say(line)
+            return lines
+
+        if config.human:
+            assert show is not None
+            desk = Desk(config.samples, how_scored(config.environment), contributor, hear)
+            stack.enter_context(show(desk, config, say))
+            _answer_questions(config, contributor, desk)
+        else:
+            budget = Budget(config, home / "budget.json", time.time)
+            api = ApiGenerator(config, key, budget, _pause, say, Random(), time.time)
+            stack.callback(api.close)
+            _rounds(config, contributor, network, api, say)
         say(f"stopped after {contributor.published} groups published")
+
+
+def _answer_questions(config: ContributeConfig, contributor: Contributor, desk: Desk) -> None:
+    """Asks the person at the desk one question after another."""
+    done = 0
+    while not config.max_rounds or done < config.max_rounds:
+        try:
+            contributor.round(desk.complete)
+        except Left:
+            return
+        done += 1
+        for name in contributor.newest:
+            desk.published(name)
 
 
 def _rounds(
@@ -271,24 +305,3 @@ def _named(char: str) -> str:
 def _pause(seconds: float) -> None:
     if seconds > 0:
         threading.Event().wait(seconds)
-
-
-def command(argv: list[str]) -> None:
-    """Runs until it is told to stop."""
-    config = from_command_line(ContributeConfig, argv, "swarm-node contribute")
-    if not config.api.get_secret_value().startswith(("http://", "https://")) or not config.model:
-        raise UserError(
-            "contribute needs a server and a model: --api http://127.0.0.1:11434/v1 --model NAME"
-        )
-    check_addresses(config.network)
-    if config.network.enabled:
-        check_installed(config.network.backend)
-    # The node says goodbye to its peers as on Ctrl-C
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        contribute(config, lambda line: print(line, flush=True))
-    except KeyboardInterrupt:
-        print("stopped", flush=True)
-
-
-CONTRIBUTE = Command(ContributeConfig, PAGE, command)

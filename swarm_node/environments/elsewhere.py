@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from swarm_node.common.children import ChildKilled, ran
+from swarm_node.common.children import ChildKilled, ran, run_within
 from swarm_node.common.errors import TemporaryError, UserError, exit_code, last_line
 from swarm_node.settings.secret import revealed
 
@@ -33,15 +33,7 @@ def ask(
     asked = {"config": revealed(config), "out": str(out or "")}
 
     def run() -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            command,
-            input=json.dumps(asked),
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-            env=environment,
-        )
+        return run_within(SECONDS, command, json.dumps(asked), env=environment)
 
     try:
         done = ran(f"{what}: the process that reads it", run)

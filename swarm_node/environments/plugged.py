@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from protocol.limits import MAX_TURNS
 from protocol.messages import NAME_PATTERN, Turn
-from swarm_node.common.children import clean_environment, ran
+from swarm_node.common.children import clean_environment, ran, run_within
 from swarm_node.common.errors import UserError, last_line
 from swarm_node.common.loading import absolute
 from swarm_node.environments.kinds import EnvironmentKind, HasEnvironments
@@ -101,13 +101,9 @@ class PluggedKind(EnvironmentKind):
             raise UserError(f"environment {self.target}: {where}: {first['msg']}") from error
 
     def _asked(self) -> "subprocess.CompletedProcess[str]":
-        python = [sys.executable, "-s", "-P", "-B"]
-        return subprocess.run(
-            [*python, "-m", "swarm_node.scoring.server", self.target],
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
+        return run_within(
+            SECONDS,
+            [sys.executable, "-s", "-P", "-B", "-m", "swarm_node.scoring.server", self.target],
             env=clean_environment(KEPT_VARIABLES, SET_VARIABLES),
             cwd="/",
         )

@@ -12,6 +12,7 @@ from swarm_node.environments.scored import Answers, ScoredEnvironment
 from swarm_node.environments.split import HELD_OUT, TRAIN
 from swarm_node.rollouts.groups import Catalogue, Tasks
 from swarm_node.scoring.client import Scoring
+from swarm_node.scoring.contract import Turn
 from swarm_node.settings import EnvironmentConfig
 
 
@@ -33,12 +34,19 @@ class SplitEnvironment(ScoredEnvironment):
         settings: EnvironmentConfig,
         folder: "TemporaryDirectory[str]",
         form: str = "whole",
+        turns: int = 1,
+        probe: Sequence[Turn] = (),
     ) -> None:
         """`folder`: the files that the scoring processes read; `close` deletes it. `form`: the form
-        of answers where the options name none.
+        of answers where the options name none. `turns`, `probe`: of episodes of several turns,
+        which have no forms.
         """
         rule, answers = RewardRule(settings.scoring), Answers.configured(settings, form)
-        super().__init__(name, version, tasks_of(name), tasks, scoring, rule, answers)
+        about = name, version, tasks_of(name), tasks
+        if turns > 1:
+            super().__init__(*about, scoring, rule, turns=turns, probe=probe)
+        else:
+            super().__init__(*about, scoring, rule, answers)
         self.count = held_out  # for `eval`
         self._folder = folder
 
@@ -47,7 +55,8 @@ class SplitEnvironment(ScoredEnvironment):
         """What peers may ask. It has no held-out questions: a group on one is refused, or it would
         be trained on.
         """
-        return Catalogue({self.name: (self.version, {self.name: (TRAIN,)})})
+        several = super().catalogue.several
+        return Catalogue({self.name: (self.version, {self.name: (TRAIN,)})}, several)
 
     def sample(self, author: PeerId, now: Round, count: int) -> list[Question]:
         if author != EVALUATION and (self.name, HELD_OUT) not in self.tasks:

@@ -81,8 +81,16 @@ class Disconnect:
     peer: PeerId
 
 
+@dataclass(frozen=True, slots=True)
+class StartOver:
+    """This node has slept: give up all calls under way, close all connections, which are dead or
+    will be, and say by `Exchange.reachable` where this node can be reached now. To be done before
+    all other actions.
+    """
+
+
 ForTrainer = Deliver | Refuse | Cards
-Action = CallPeer | ForTrainer | Disconnect
+Action = CallPeer | ForTrainer | Disconnect | StartOver
 
 
 class Remembered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

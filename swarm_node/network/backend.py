@@ -115,6 +115,12 @@ class Backend(Protocol):
         """
         ...
 
+    async def start_over(self) -> None:
+        """This machine has slept, or was in no network: closes all connections, which are dead or
+        will be, and forgets what failed before. Raises CallFailed where the backend has died.
+        """
+        ...
+
     async def wait_closed(self) -> str:
         """Waits until the host dies by itself, and returns the reason: the caller then starts
         another one.

@@ -61,7 +61,7 @@ class GeneratorSetup(PipeMessage, frozen=True):
 
     @property
     def config(self) -> LearningConfig:
-        return LearningConfig.model_validate(json.loads(self.settings))
+        return config_of(self.settings)
 
 
 class Generate(PipeMessage, frozen=True):
@@ -93,6 +93,11 @@ def settings_for(config: LearningConfig) -> str:
     """
     needed = LearningConfig.model_construct(**part_of(config, LearningConfig))
     return json.dumps(revealed(needed))
+
+
+def config_of(settings: str) -> LearningConfig:
+    """The configuration that `settings_for` has written."""
+    return LearningConfig.model_validate(json.loads(settings))
 
 
 class GeneratorProcess:

@@ -33,13 +33,18 @@ async def show(config: PageConfig, home: Path, ask: Ask) -> None:
     free = [*(FREE if public else ()), *(["/metrics"] if config.open_metrics else [])]
     door = ("/node" if public else "/", static_files()["enter.html"])
     writes = [] if public else [ACT]  # a page with a public view takes no commands
-    # Each folder has its own
-    cookie = f"swarm-node-{hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:8]}"
-    app = Guard(routes(page, public, home, sight), token, cookie, config.names, free, writes, door)
+    app = Guard(
+        routes(page, public, home, sight), token, cookie_of(home), config.names, free, writes, door
+    )
     addresses = shown(listener, token, public is not None)
     await serve(
         page, app, listener, lambda: print("\n".join(addresses), flush=True), config.with_parent
     )
+
+
+def cookie_of(home: Path) -> str:
+    """The name of the cookie that holds the token. Each folder has its own."""
+    return f"swarm-node-{hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:8]}"
 
 
 def shipped_tasks() -> frozenset[str]:

@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from swarm_node.common.awake import Patience
 from swarm_node.common.children import clean_environment
 from swarm_node.policy.confined import READY
 from swarm_node.scoring.contract import BrokenFrame, Reader, encode
@@ -51,6 +52,7 @@ class ConfinedChild:
         self._program = program
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
+        self._waiting: Patience | None = None  # at the connection
         self.fresh = False  # whether it has answered nothing yet
         self.out_of_time = False  # whether the last one ended because its time was over
         self.alone = threading.Lock()
@@ -63,7 +65,8 @@ class ConfinedChild:
     def start(self) -> None:
         """Starts the process. Raises NotStarted."""
         self._connection, theirs = socket.socketpair()
-        self._connection.settimeout(self._wall_seconds)
+        self._waiting = Patience(self._connection)
+        self._waiting.begin(self._wall_seconds)
         ours = str(os.getpid())
         line = [sys.executable, "-s", "-P", "-m", self._module, ours, str(theirs.fileno())]
         with theirs:
@@ -76,12 +79,12 @@ class ConfinedChild:
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,  # Ctrl-C is for this process
             )
-        self._reader = Reader(self._connection.recv)
+        self._reader = Reader(self._waiting.recv)
         self.fresh = True
         try:
             ready = self._reader.read()
             for frame in self._program if ready == READY else ():
-                self._connection.sendall(encode(frame))
+                self._waiting.sendall(encode(frame))
         except (OSError, BrokenFrame) as error:
             self.close()
             raise NotStarted("its process did not start") from error
@@ -91,9 +94,10 @@ class ConfinedChild:
 
     def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """The answer of the process. Raises Ended."""
-        assert self._connection is not None
+        assert self._waiting is not None
         try:
-            self._connection.sendall(encode(question))
+            self._waiting.begin(self._wall_seconds)
+            self._waiting.sendall(encode(question))
             answer = self._reader.read()
         except (OSError, BrokenFrame) as error:
             self._ended(late=isinstance(error, TimeoutError))
@@ -132,4 +136,4 @@ class ConfinedChild:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-        self._process = self._connection = None
+        self._process = self._connection = self._waiting = None

@@ -17,7 +17,8 @@ The life of a child, and what its parent does meanwhile:
 
 A child may have been taken over by the text before, so its parent believes nothing but the length
 and the form of what it writes: eight bytes for each text, a number in [0, 1]; or how an episode
-went, read strictly (`playing.py`). The parent keeps the clock. When the child hangs, dies or writes
+went, read strictly (`playing.py`). The parent keeps the clock, and does not count the time in which
+the machine slept: an author is charged for a child that hangs. When the child hangs, dies or writes
 anything else, the item at which that happened is skipped, the items before keep their verdicts, and
 a new child takes the items behind. `server.cohort` says which groups may share a child at all.
 
@@ -36,12 +37,12 @@ import select
 import signal
 import socket
 import struct
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeGuard, cast
 
+from swarm_node.common.awake import Patience
 from swarm_node.scoring import contract, playing
 from swarm_node.scoring.confinement import allow_cpu, silence
 from swarm_node.scoring.contract import (
@@ -102,6 +103,7 @@ class Child:
         reap()
         self._time_limit = time_limit
         self._connection, theirs = socket.socketpair()
+        self._waiting = Patience(self._connection)
         parent = os.getpid()
         try:
             self._pid = os.fork()
@@ -116,8 +118,8 @@ class Child:
     def send(self, data: bytes) -> None:
         """Sends what `work` reads. If the child is gone, `verdicts` notices that."""
         with contextlib.suppress(OSError):
-            self._connection.settimeout(self._time_limit)
-            self._connection.sendall(data)
+            self._waiting.begin(self._time_limit)
+            self._waiting.sendall(data)
 
     def verdicts(self, asked: Sequence[Sequence[str] | Sequence[Sequence[Turn]]]) -> list[Verdict]:
         """The verdicts on items with these answers or episodes, up to and including the item at
@@ -125,13 +127,9 @@ class Child:
         """
         verdicts: list[Verdict] = []
         for each in asked:
-            deadline = time.monotonic() + self._time_limit
+            self._waiting.begin(self._time_limit)
             try:
-                verdicts.append(
-                    self._played(each, deadline)
-                    if episodes(each)
-                    else self._scores(len(each), deadline)
-                )
+                verdicts.append(self._played(each) if episodes(each) else self._scores(len(each)))
             except _Gone as gone:
                 return [*verdicts, self._end() or str(gone)]
         self._connection.close()
@@ -139,25 +137,23 @@ class Child:
         _ended.append(self._pid)  # reaped later: a caller waits for the verdicts
         return verdicts
 
-    def _scores(self, number: int, deadline: float) -> Verdict:
-        return verdict(
-            [value for (value,) in SCORE.iter_unpack(self._read(SCORE.size * number, deadline))]
-        )
+    def _scores(self, number: int) -> Verdict:
+        written = self._read(SCORE.size * number)
+        return verdict([value for (value,) in SCORE.iter_unpack(written)])
 
-    def _played(self, asked: Sequence[Sequence[Turn]], deadline: float) -> Verdict:
-        (length,) = playing.LENGTH.unpack(self._read(playing.LENGTH.size, deadline))
+    def _played(self, asked: Sequence[Sequence[Turn]]) -> Verdict:
+        (length,) = playing.LENGTH.unpack(self._read(playing.LENGTH.size))
         try:
-            return playing.read(self._read(min(length, playing.most_bytes(asked)), deadline), asked)
+            return playing.read(self._read(min(length, playing.most_bytes(asked))), asked)
         except ValueError as error:
             raise _Gone(contract.CRASHED) from error
 
-    def _read(self, wanted: int, deadline: float) -> bytes:
-        """Exactly `wanted` bytes. Raises _Gone."""
+    def _read(self, wanted: int) -> bytes:
+        """Exactly `wanted` bytes, while the time of the item lasts. Raises _Gone."""
         said = b""
         while len(said) < wanted:
             try:
-                self._connection.settimeout(max(1e-6, deadline - time.monotonic()))
-                chunk = self._connection.recv(wanted - len(said))
+                chunk = self._waiting.recv(wanted - len(said))
             except TimeoutError as error:
                 raise _Gone(contract.TIMEOUT) from error
             except OSError as error:

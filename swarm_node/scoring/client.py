@@ -19,6 +19,7 @@ from typing import Any, cast
 
 import msgspec
 
+from swarm_node.common.awake import Patience
 from swarm_node.common.batched import paired
 from swarm_node.common.children import STARTS, ChildKilled, clean_environment
 from swarm_node.common.errors import UserError, last_line, printable
@@ -86,6 +87,7 @@ class ScoringClient:
         self.patience = time_limit * contract.CHILD_ITEMS + PATIENCE  # seconds to wait for a reply
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
+        self._waiting: Patience | None = None  # at the socket
         self._reader: Reader | None = None
         self._lifeline: int | None = None  # write end of a pipe that only has to stay open
         self._greeted = False  # whether the process has said hello
@@ -152,12 +154,13 @@ class ScoringClient:
             self.restarts += 1
             if not tries_left:
                 raise ScoringKilled("the scoring process, while it started,", code)
-        assert self._socket is not None and self._reader is not None
+        assert self._waiting is not None and self._reader is not None
         replies: list[Reply] = []
-        self._socket.settimeout(self.patience)  # each reply starts the clock again
         try:
-            self._socket.sendall(encode(batch))
+            self._waiting.begin(self.patience)
+            self._waiting.sendall(encode(batch))
             for item in batch:
+                self._waiting.begin(self.patience)
                 frame = self._reader.read()
                 if frame is None:
                     return replies, self._cause_of_death()
@@ -199,14 +202,15 @@ class ScoringClient:
         finally:
             theirs.close()
             os.close(lifeline)
-        self._reader = Reader(self._socket.recv)
+        self._waiting = Patience(self._socket)
+        self._reader = Reader(self._waiting.recv)
 
     def _greet(self) -> int | None:
         """Waits until the process says hello. The code of a process that a signal ended before: it
         is gone then.
         """
-        assert self._socket is not None and self._reader is not None
-        self._socket.settimeout(self.start_limit)
+        assert self._waiting is not None and self._reader is not None
+        self._waiting.begin(self.start_limit)
         try:
             hello, cause = self._reader.read(), None
         except (TimeoutError, BrokenFrame) as error:
@@ -263,7 +267,7 @@ class ScoringClient:
                 self._process.stderr.close()
         if self._lifeline is not None:
             os.close(self._lifeline)
-        self._process = self._socket = self._reader = self._lifeline = None
+        self._process = self._socket = self._waiting = self._reader = self._lifeline = None
         self._greeted = False
 
 

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field
 
 from swarm_node.settings.model import Stops
 from swarm_node.settings.network import NetworkConfig
+from swarm_node.settings.page import LISTEN
 from swarm_node.settings.programs import WithQuestions
 from swarm_node.settings.questions import (
     DatasetConfig,
@@ -15,11 +16,13 @@ from swarm_node.settings.questions import (
     TemporalClueConfig,
 )
 from swarm_node.settings.secret import SecretUrl
-from swarm_node.settings.sections import Count, Grants, Positive, SwarmName, json_object
+from swarm_node.settings.sections import Count, Grants, Listening, Positive, SwarmName, json_object
 
 
 class ContributeConfig(WithQuestions):
-    """A node that shares completions of a model behind an API, and does not train."""
+    """A node that shares completions of a model behind an API, or answers of a person, and does not
+    train.
+    """
 
     from_home: ClassVar[frozenset[str]] = frozenset({"swarm"})
     api: SecretUrl = SecretUrl("")
@@ -32,8 +35,18 @@ class ContributeConfig(WithQuestions):
     """File whose first line is the key for the server. Without it, the key is read from the
     variable SWARM_NODE_API_KEY.
     """
+    human: bool = False
+    """Answer yourself, in a browser, in place of a model. The address is printed at the start."""
+    listen: Listening = LISTEN
+    """With human: HOST:PORT of the page on which you answer. Port 0 takes any free port, and so
+    does the default if its port is in use.
+    """
+    names: Annotated[tuple[str, ...], Grants("names by which a page is reached")] = ()
+    """With human: host names under which the page can be reached, for example behind a proxy. IP
+    addresses and localhost always work.
+    """
     samples: Annotated[int, Field(ge=2, le=64)] = 8
-    """Completions per prompt."""
+    """Completions per prompt. With human: the most answers to one question."""
     max_tokens: Positive = 512
     """Tokens after which a completion is cut off."""
     temperature: Annotated[float, Field(ge=0.0)] = 1.0
@@ -65,7 +78,7 @@ class ContributeConfig(WithQuestions):
     """Tokens that can be used in total, over all starts. Then the contributor ends. 0: no limit."""
     questions: Annotated[int, Field(ge=1, le=256)] = 4
     """Number of questions per round. Each makes one group, which is published if its completions
-    differ in reward.
+    differ in reward. With human it is 1.
     """
     round_seconds: Annotated[float, Field(ge=0.0)] = 5.0
     """Seconds that a round takes at least."""

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, ValidationInfo
 from pydantic_core import PydanticCustomError
 
+from protocol.limits import MAX_TURNS
 from swarm_node.settings.secret import UNSHOWN, Secret
 from swarm_node.settings.sections import (
     Count,
@@ -153,9 +154,9 @@ def _handed(names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
 
 
 class TasksetConfig(Section):
-    """Questions of a task set of the library `verifiers`: task taskset/train. It has to be
-    single-turn, with scores that need nothing but the completion. Peers can share only if they have
-    the same questions, code and version of `verifiers`.
+    """Questions of a task set of the library `verifiers`: task taskset/train. Its scores have to
+    need nothing but the completion, or the turns of an episode with tools or a conversation. Peers
+    can share only if they have the same questions, code and version of `verifiers`.
     """
 
     from_home: ClassVar[frozenset[str]] = frozenset({"held_out"})
@@ -167,6 +168,10 @@ class TasksetConfig(Section):
     held_out: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.1
     """Share of the questions, chosen by their hash, that no node trains on. `model eval` and
     validation use them.
+    """
+    turns: Annotated[int, Field(ge=2, le=MAX_TURNS)] = 6
+    """Most turns of an episode, in a task set with tools or a conversation. Peers can share only
+    with the same number.
     """
     alone: Annotated[bool, Grants("scores outside of the sandbox")] = False
     """Train alone, on a task set whose scores need more than the completion, such as the network or

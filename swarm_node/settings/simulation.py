@@ -49,6 +49,21 @@ class AttackConfig(Section):
     """Share of hostile groups without the payload, for an attacker that hides."""
 
 
+class RayConfig(Section):
+    """The Ray cluster of --engine ray."""
+
+    address: str = ""
+    """The cluster: HOST:PORT, or auto for the one of this machine. Empty: a cluster of this machine
+    alone, until the simulation ends.
+    """
+    memory: Annotated[float, Field(ge=0.0)] = 0.0
+    """Gigabytes of memory that each pair of an arm and a seed reserves on its host. 0: as much as
+    it is estimated to take.
+    """
+    gpus: Annotated[float, Field(ge=0.0)] = 0.0
+    """Graphics cards, or the share of one, that each pair of an arm and a seed reserves."""
+
+
 class SimulationConfig(LearningConfig):
     """Simulate a swarm on this machine, to compare ways of sharing."""
 
@@ -64,7 +79,8 @@ class SimulationConfig(LearningConfig):
     nodes, and without sharing there is only one node. dynamic_sampling: a node that trains alone
     generates groups until enough of them are informative. lean: a node generates only the local
     groups that it trains on. imitation: correct external completions are imitated, and have no
-    advantages.
+    advantages. fill: external groups also take the places of local groups that teach nothing, as
+    many of them as `round.fill` says, or all.
     """
     rounds: Positive = 150
     """Rounds of every arm and seed."""
@@ -94,10 +110,12 @@ class SimulationConfig(LearningConfig):
     faults: FaultsConfig = FaultsConfig()
     attack: AttackConfig = AttackConfig()
     defence: DefenceConfig = DefenceConfig(layers=())
-    engine: Literal["memory", "process"] = "memory"
+    engine: Literal["memory", "process", "ray"] = "memory"
     """memory: all nodes of an arm and seed run in one process, and the run is deterministic.
-    process: every node is a real process with a real network, and runs at its own pace.
+    process: every node is a real process with a real network, and runs at its own pace. ray: as
+    memory, on the hosts of a Ray cluster.
     """
+    ray: RayConfig = RayConfig()
     node_backends: tuple[Annotated[str, PlugIn("backends", besides=BACKENDS)], ...] = ()
     """Network backends of nodes 0, 1, ... in turn, such as hivemind,libp2p. Empty: every node has
     the default.

@@ -2,11 +2,12 @@
 torch.
 
 Each cell has a process of its own, so a crash or a leak stays there and no cell affects the next.
-That costs about 3 s of start-up per cell.
+That costs about 3 s of start-up per cell. On a cluster, a cell whose host was lost begins anew on
+another one.
 """
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from queue import SimpleQueue
@@ -15,8 +16,10 @@ from swarm_node.common.channel import Failed
 from swarm_node.simulation.arms import Cell, FinishedCell
 from swarm_node.simulation.engines.engine import Launch, Worker
 from swarm_node.simulation.worker_messages import DoneMessage, FromWorker, RoundMessage
-from swarm_node.telemetry.events import Event
+from swarm_node.telemetry.events import Event, Notice
 from swarm_node.telemetry.simulated import CellRound, CellStarted
+
+LOSSES = 3  # hosts that a cell may lose before it has failed
 
 
 @dataclass(slots=True, eq=False)
@@ -37,7 +40,7 @@ def run_cells(
 
     Closing the iterator, or any exception in here (Ctrl-C), kills all running cells.
     """
-    waiting, messages = deque(cells), _Messages()
+    waiting, messages, losses = deque(cells), _Messages(), Counter[Cell]()
     alive: list[_Running] = []
     try:
         while waiting or alive:
@@ -52,7 +55,13 @@ def run_cells(
             if ended is None:
                 continue
             alive.remove(running)
+            was_lost = message is None and running.worker.lost()
             running.worker.kill()
+            losses[running.cell] += was_lost
+            if was_lost and losses[running.cell] < LOSSES:
+                emit(Notice(f"the host of {running.cell} was lost; it begins anew on another one"))
+                waiting.appendleft(running.cell)
+                continue
             yield running.cell, ended
     finally:
         for running in alive:

@@ -62,6 +62,13 @@ def memory(config: SimulationConfig, sizes: Sequence[int]) -> float:
     return PROCESS + kept * sum(sizes) + SHARED * sum(set(sizes))
 
 
+def of_cell(config: SimulationConfig, cell: Cell) -> float:
+    """Bytes that this cell is estimated to take."""
+    own = cell_config(config, cell)
+    sizes = [parameters(node_config(own, node).model.name) for node in range(own.nodes)]
+    return memory(own, sizes)
+
+
 def processor_seconds(config: SimulationConfig, sizes: Sequence[int]) -> float:
     """Seconds of a cell if every completion is as long as allowed. A token costs 2 operations per
     parameter to read or generate, and 6 to train.

@@ -31,7 +31,8 @@ PATTERNS = (
     "cells/*.log",
 )
 # Options that do not change a cell
-ABOUT_THE_RUN = {"out", "resume", "overwrite", "workers", "arms", "seeds"}
+ABOUT_THE_RUN = {"out", "resume", "overwrite", "workers", "ray", "arms", "seeds"}
+SAME_ENGINE = {"ray": "memory"}  # to the bit: what was begun with one goes on with the other
 
 
 class ReportFolder:
@@ -142,6 +143,8 @@ class ReportFolder:
         # Options that the earlier version did not have
         new = flatten(type(config)().model_dump(mode="json"))
         then = {**new, **flatten(earlier["config"])}
+        for options in (now, then):
+            options["engine"] = SAME_ENGINE.get(options["engine"], options["engine"])
         changed = sorted(key for key in now if not _same(now[key], then.get(key)))
         changed = [key for key in changed if key.split(".")[0] not in ABOUT_THE_RUN]
         if changed:

@@ -70,7 +70,7 @@ report.json, report.csv, rewards.png, manifest.json and events.jsonl.
   --faults.die NODE@ROUND        a node that dies, such as 3@40
   --attack KIND                  hostile nodes, such as stealth, lies or flood
   --defence LAYER ...            length, ngrams, rescue (default: no layer)
-  --engine NAME                  memory, or process"""
+  --engine NAME                  memory, process, or ray (a cluster)"""
 
 
 def simulate(

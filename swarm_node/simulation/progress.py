@@ -34,6 +34,8 @@ class SimulationTerminal(Sink):
         """Prints a line about the event where it calls for one."""
         match event:
             case CellStarted(arm, seed):
+                # Those of a first try, whose host was lost, are done once more
+                self._done -= len(self._rounds_of[arm, seed])
                 self._rounds_of[arm, seed] = []
             case CellRound():
                 self._round(event)

@@ -5,7 +5,7 @@ A worker is spawned, not forked, so threads and settings of torch are its own.
 
 import json
 
-from swarm_node.common.channel import Failed, PipeMessage, Talk
+from swarm_node.common.channel import LENGTH_BYTES, Failed, PipeMessage, Talk
 from swarm_node.settings.secret import revealed
 from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import Cell, parse_arm
@@ -55,6 +55,11 @@ def node_environment(config: SimulationConfig) -> dict[str, str]:
 def write_order(config: SimulationConfig, cell: Cell) -> RunCell:
     """The order to run this cell. The worker derives the cell's own configuration from `config`."""
     return RunCell(json.dumps(revealed(config)), str(cell.arm), cell.seed)
+
+
+def read_frame(frame: bytes) -> RunCell:
+    """The order in a frame that `WORKER.down` has encoded. Raises BrokenFrame."""
+    return WORKER.down.decode(frame[LENGTH_BYTES:])
 
 
 def read_order(order: RunCell) -> tuple[SimulationConfig, Cell]:

@@ -27,6 +27,7 @@ LANES = {
     "verifiers": ["tests/core/environments/test_taskset.py"],
     "gguf": ["tests/core/hub/test_gguf.py"],
     "trackio": ["tests/core/telemetry/test_trackers.py"],
+    "ray": ["tests/core/simulation/test_ray.py"],
     "trl": [
         "tests/core/integrations/test_trl.py",
         f"{BENCHMARKS}::test_last_line_holds_the_ratio_and_both_sides",

@@ -7,11 +7,13 @@ import re
 import shlex
 from pathlib import Path
 
+import httpx
 import pytest
 
 from lab.benchmarks.served import api_on_loopback, choices
-from tests.commands import ended_well
+from tests.commands import ended_well, killed_in_the_end, page_of, started
 from tests.hub_stand_in import TOKEN, hub_on_loopback
+from tests.waiting import PATIENCE, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]
 
@@ -66,6 +68,23 @@ def test_a_model_leaves_the_home_as_the_page_says(tmp_path: Path) -> None:
             named = [each.replace("NAME/MODEL", "me/model") for each in arguments]
             ended_well(*named, cwd=tmp_path, env=environment)
     assert (tmp_path / "runs" / "gguf" / "model.gguf").exists()
+
+
+def test_a_person_answers_as_the_page_says(tmp_path: Path) -> None:
+    (arguments,) = commands("answer_yourself")
+    here = ("--listen", "127.0.0.1:0")
+    with killed_in_the_end(started(*arguments, *here, cwd=tmp_path)) as process:
+        page = page_of(process)
+        base = f"http://{page.host}:{page.port}"
+        token = page.fragment.removeprefix("token=")
+        headers = {"authorization": f"Bearer {token}", "origin": base}
+        with httpx.Client(base_url=base, headers=headers, timeout=PATIENCE) as browser:
+            until(lambda: browser.get("/api/desk").json()["prompt"], what="a question")
+            draft = {"kind": "draft", "number": 1, "text": "1"}
+            assert "scores" in browser.post("/api/press", json=draft).json()["note"]
+            browser.post("/api/press", json={"kind": "leave", "number": 1})
+        output, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0 and "stopped after" in output
 
 
 def test_a_server_is_asked_as_the_page_says(tmp_path: Path) -> None:

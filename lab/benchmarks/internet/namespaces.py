@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import Any, Self
 
 NETWORK = "45.33.10"  # /24 of the public side
+NETWORK_6 = "2a01:4f8:c17:10:"  # /64 of its hosts that have IPv6 alone
 
 
 def reason() -> str:
@@ -87,24 +88,43 @@ class Internet:
             subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
         self._names.clear()
 
-    def public(self, name: str) -> Namespace:
-        """A host with an address that everyone can reach."""
-        return self._attach(name)
+    def public(self, name: str, ipv6: bool = False) -> Namespace:
+        """A host with an address that everyone can reach. `ipv6`: it has no other than of IPv6."""
+        return self._attach(name, ipv6)
+
+    def behind_carrier(self, name: str) -> Namespace:
+        """A host behind two NATs: that of a home, and that of a provider which gives homes no
+        public address of their own (CGNAT).
+        """
+        provider = self._attach(f"{name}p")
+        router = self._behind(provider, f"{name}r", "100.64")
+        return self._behind(router, name, "192.168")
+
+    def move(self, host: Namespace, number: int) -> None:
+        """Gives a public host of IPv4 another address instead of its own, with this last number."""
+        host.address = f"{NETWORK}.{number}"
+        host.run("ip", "addr", "flush", "dev", "eth0")
+        host.run("ip", "addr", "add", f"{host.address}/24", "dev", "eth0")
 
     def behind_nat(self, name: str, symmetric: bool = False) -> Namespace:
         """A host in a private network; nothing comes in that it did not ask for.
 
         `symmetric`: the NAT takes another port for every flow, which defeats hole punching.
         """
-        router = self._attach(f"{name}r")
+        return self._behind(self._attach(f"{name}r"), name, "192.168", symmetric)
+
+    def _behind(
+        self, router: Namespace, name: str, inside: str, symmetric: bool = False
+    ) -> Namespace:
+        """A host in a network of its own behind this router. `inside`: how its addresses begin."""
         host = self._add(name)
         number = len(self._names)
         _cable(router.name, "lan", host, "eth0")
-        _ip(router.name, "addr", "add", f"192.168.{number}.1/24", "dev", "lan")
+        _ip(router.name, "addr", "add", f"{inside}.{number}.1/24", "dev", "lan")
         _ip(router.name, "link", "set", "lan", "up")
-        _ip(host, "addr", "add", f"192.168.{number}.2/24", "dev", "eth0")
+        _ip(host, "addr", "add", f"{inside}.{number}.2/24", "dev", "eth0")
         _ip(host, "link", "set", "eth0", "up")
-        _ip(host, "route", "add", "default", "via", f"192.168.{number}.1")
+        _ip(host, "route", "add", "default", "via", f"{inside}.{number}.1")
         router.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
         masquerade = ["MASQUERADE", "--random-fully"] if symmetric else ["MASQUERADE"]
         router.run("iptables", "-t", "nat", "-A", "POSTROUTING", "-o", "eth0", "-j", *masquerade)
@@ -112,7 +132,7 @@ class Internet:
             known = ["-m", "conntrack", "--ctstate", "ESTABLISHED,RELATED"]
             router.run("iptables", "-A", chain, "-i", "eth0", *known, "-j", "ACCEPT")
             router.run("iptables", "-A", chain, "-i", "eth0", "-j", "DROP")
-        return Namespace(host, f"192.168.{number}.2", router.port)
+        return Namespace(host, f"{inside}.{number}.2", router.port)
 
     def cut(self, *hosts: Namespace) -> None:
         """Takes these hosts off the net: packets to and from them vanish, as when a cable is
@@ -141,13 +161,19 @@ class Internet:
         _ip(full, "link", "set", "lo", "up")
         return full
 
-    def _attach(self, name: str) -> Namespace:
+    def _attach(self, name: str, ipv6: bool = False) -> Namespace:
         full = self._add(name)
-        address, port = f"{NETWORK}.{len(self._names)}", f"p{len(self._names)}"
+        number = len(self._names)
+        address, port = f"{NETWORK}.{number}", f"p{number}"
+        if ipv6:
+            address = f"{NETWORK_6}:{number}"
         _cable(full, "eth0", self._bridge, port)
         _ip(self._bridge, "link", "set", port, "master", "br0")
         _ip(self._bridge, "link", "set", port, "up")
-        _ip(full, "addr", "add", f"{address}/24", "dev", "eth0")
+        if ipv6:  # at once: nobody else has it
+            _ip(full, "addr", "add", f"{address}/64", "dev", "eth0", "nodad")
+        else:
+            _ip(full, "addr", "add", f"{address}/24", "dev", "eth0")
         _ip(full, "link", "set", "eth0", "up")
         return Namespace(full, address, port)
 

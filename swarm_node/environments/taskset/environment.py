@@ -3,7 +3,7 @@
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from itertools import zip_longest
@@ -12,20 +12,32 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from protocol.messages import Turn
 from swarm_node.common import redaction
+from swarm_node.common.batched import paired
 from swarm_node.common.children import without_secrets
 from swarm_node.common.errors import UserError, printable
 from swarm_node.environments import elsewhere
 from swarm_node.environments.kinds import EnvironmentKind, HasEnvironments
 from swarm_node.environments.split import TRAIN
 from swarm_node.environments.split_environment import SplitEnvironment, tasks_of
+from swarm_node.environments.taskset.written import episodes_of, how_it_went
 from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
-from swarm_node.scoring.client import Request, Scoring, ScoringClient, ScoringPool, slow_workers
+from swarm_node.scoring.client import (
+    Reply,
+    Request,
+    Scoring,
+    ScoringClient,
+    ScoringPool,
+    slow_workers,
+)
+from swarm_node.scoring.contract import AFTER_THE_END, Replay
 from swarm_node.settings import EnvironmentConfig
 from swarm_node.settings.questions import TasksetConfig
 
 NAME = "taskset"
 SOURCE = "swarm_node.environments.taskset.source:TasksetSource"
+EPISODES = "swarm_node.environments.taskset.source:EpisodesSource"
 TRIED = "tried"  # see `source.py`
 # Megabytes of address space that a scoring process needs at least: verifiers is large
 MEMORY = 4096
@@ -42,7 +54,13 @@ class Findings(BaseModel):
     held_out: int
     left_out: dict[str, int]  # reason -> questions
     hashes: list[str]  # of all questions, in order
-    tries: list[dict[str, Any]]  # questions with completions and their scores
+    tries: list[dict[str, Any]]  # questions with completions or episodes, and their scores
+    turns: int = 1  # of an episode, at most
+    probe: tuple[Turn, ...] = ()  # of a task set of several turns: see `contract.Source`
+
+
+# Reads a task set once for each file, in processes that know nothing of each other
+Reader = Callable[[TasksetConfig, Sequence[Path]], list[Findings]]
 
 
 class TasksetEnvironment(SplitEnvironment):
@@ -51,14 +69,19 @@ class TasksetEnvironment(SplitEnvironment):
     """
 
     def __init__(
-        self, tasks: Sequence[str], config: TasksetConfig, settings: EnvironmentConfig
+        self,
+        tasks: Sequence[str],
+        config: TasksetConfig,
+        settings: EnvironmentConfig,
+        read: "Reader | None" = None,
     ) -> None:
+        """`read`: who reads the task set; by default processes that end at once."""
         folder = tempfile.TemporaryDirectory(prefix="swarm-node-taskset-")
         files = [Path(folder.name, f"{number}.json") for number in range(1 if config.alone else 2)]
         self._alone, self._handed = config.alone, handed(config)
         scoring: Scoring | None = None
         try:
-            self.facts, *others = _read(config, files)
+            self.facts, *others = (read or _read)(config, files)
             scoring = self._scoring_of(settings, files[0])
             for other in others:
                 compare(config.name, self.facts, other)
@@ -69,9 +92,8 @@ class TasksetEnvironment(SplitEnvironment):
                 scoring.close()
             folder.cleanup()
             raise
-        super().__init__(
-            NAME, self.facts.version, self.facts.held_out, tasks, scoring, settings, folder
-        )
+        about = NAME, self.facts.version, self.facts.held_out, tasks, scoring, settings, folder
+        super().__init__(*about, turns=self.facts.turns, probe=self.facts.probe)
         # A constant: to compute one takes scores, which may cost something, and no peer compares it
         if self._alone:
             self._digests = {(NAME, side): "A" * 11 for side in TASKS[NAME]}
@@ -87,7 +109,8 @@ class TasksetEnvironment(SplitEnvironment):
         version = self.facts.version
         if self._alone:
             return AloneScoring(file, version, self._handed)
-        source, limits = f"{SOURCE}?{file}", (settings.time_limit, MEMORY)
+        kind = EPISODES if self.facts.turns > 1 else SOURCE
+        source, limits = f"{kind}?{file}", (settings.time_limit, MEMORY)
         return ScoringPool(lambda: ScoringClient(source, version, *limits), slow_workers())
 
 
@@ -172,19 +195,12 @@ def compare_scores(name: str, facts: Findings, scoring: Scoring) -> None:
     """UserError where a score is outside [0, 1] or differs in the sandbox, which scores all
     external completions.
     """
-    items: list[Request] = [
-        (NAME, TRIED, 0, k, (text,))
-        for k, tried in enumerate(facts.tries)
-        for text in tried["texts"]
-    ]
-    replies = iter(scoring.ask(items))
-    for tried in facts.tries:
-        here = [next(replies) for _ in tried["texts"]]
-        found = ["raised" if isinstance(reply, Skipped) else reply[0] for reply in here]
-        outside = [score for score in tried["scores"] if not isinstance(score, str)]
-        if any(not 0.0 <= score <= 1.0 for score in outside):
+    replies = scoring.ask(list(_requests(facts)))
+    for tried, found in paired(facts.tries, list(_found(facts, replies))):
+        scores = [score for score in map(_score, tried["scores"]) if not isinstance(score, str)]
+        if any(not 0.0 <= score <= 1.0 for score in scores):
             raise UserError(
-                f"task set {name}: a completion scores {max(outside, key=abs):g}, and a score is "
+                f"task set {name}: a completion scores {max(scores, key=abs):g}, and a score is "
                 "in [0, 1]: give its rewards weights that add up to 1"
             )
         _same_scores(
@@ -192,14 +208,61 @@ def compare_scores(name: str, facts: Findings, scoring: Scoring) -> None:
         )
 
 
+def _requests(facts: Findings) -> Iterator[Request]:
+    """What the sandbox is asked: each completion by itself, or all episodes of a question."""
+    for number, tried in enumerate(facts.tries):
+        if facts.turns > 1:
+            yield NAME, TRIED, 0, number, episodes_of(tried["episodes"])
+            continue
+        for text in tried["texts"]:
+            yield NAME, TRIED, 0, number, (text,)
+
+
+def _found(facts: Findings, replies: Sequence[Reply]) -> Iterator[list[Any]]:
+    """The scores of the sandbox for each question, in the form of its `scores`."""
+    left = iter(replies)
+    for tried in facts.tries:
+        if facts.turns > 1:
+            yield _episodes_of_reply(next(left), len(tried["episodes"]))
+        else:
+            here = [next(left) for _ in tried["texts"]]
+            yield ["raised" if isinstance(reply, Skipped) else reply[0] for reply in here]
+
+
+def _episodes_of_reply(reply: Reply, count: int) -> list[Any]:
+    if isinstance(reply, Skipped):
+        return [reply.reason] * count
+    return [how_it_went(each) if isinstance(each, Replay) else AFTER_THE_END for each in reply]
+
+
+def _score(tried: Any) -> Any:
+    """The score of a completion or an episode; a text where it has none."""
+    return tried[0] if isinstance(tried, list) else tried
+
+
 def _same_scores(name: str, tried: dict[str, Any], found: Sequence[Any], where: str) -> None:
-    for text, here, there in zip(tried["texts"], tried["scores"], found, strict=True):
-        if here != there:
+    for asked, here, there in zip(_asked(tried), tried["scores"], found, strict=True):
+        if here == there:
+            continue
+        shown = f"task set {name}: {printable(asked, 40)!r}"
+        if _score(here) == _score(there):
             raise UserError(
-                f"task set {name}: {printable(text, 40)!r} scores {here} in one process and "
-                f"{there} in {where}; let its reward depend on the completion only, or set "
-                "taskset.alone to train on it without sharing"
+                f"{shown} is answered otherwise in one process than in {where}; let its tools and "
+                "turns depend on the episode only, or set taskset.alone to train on it without "
+                "sharing"
             )
+        raise UserError(
+            f"{shown} scores {_score(here)} in one process and {_score(there)} in {where}; let its "
+            "reward depend on the completion only, or set taskset.alone to train on it without "
+            "sharing"
+        )
+
+
+def _asked(tried: dict[str, Any]) -> list[str]:
+    """What was tried, to be shown: a completion, or the last turn of an episode."""
+    if "texts" in tried:
+        return list(tried["texts"])
+    return [turns[-1][0] for turns in tried["episodes"]]
 
 
 class TasksetKind(EnvironmentKind):

@@ -13,9 +13,14 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from swarm_node.environments.taskset import library
-from swarm_node.environments.taskset.source import TasksetSource
-from swarm_node.scoring import contract
+from swarm_node.environments.taskset.source import (
+    EpisodesSource,
+    TaskItem,
+    TasksetSource,
+    source_of,
+)
+from swarm_node.scoring import contract, playing
+from swarm_node.scoring.children import episodes
 from swarm_node.scoring.confinement import silence
 from swarm_node.scoring.contract import Reader, encode, is_score
 from swarm_node.scoring.server import Reply, asked_of, skipped, texts_of
@@ -24,31 +29,44 @@ from swarm_node.scoring.server import Reply, asked_of, skipped, texts_of
 def main() -> None:
     """Scores until the node closes its end."""
     connection = socket.socket(fileno=os.dup(0))
-    source = TasksetSource(sys.argv[1])
+    source = source_of(sys.argv[1])
     silence()
     reader = Reader(connection.recv)
     connection.sendall(encode({"version": source.version, "layers": {}}))
-    with asyncio.Runner() as runner:
-        while (asked := reader.read()) is not None:
-            for *address, said in asked:
-                item = source.build(*address)
-                given = asked_of(said)
-                reply: Reply
-                if given is None:
-                    reply = item.prompt
-                elif (texts := texts_of(given)) is None:
-                    reply = skipped(contract.AFTER_THE_END)
-                else:
-                    reply = runner.run(_scores(item.task, item.prompt, texts))
-                connection.sendall(encode(reply))
+    while (batch := reader.read()) is not None:
+        for *address, said in batch:
+            asked = asked_of(said)
+            if isinstance(source, EpisodesSource):
+                reply = _of_episodes(source, address, asked)
+            else:
+                reply = _of_texts(source, address, asked)
+            connection.sendall(encode(reply))
 
 
-async def _scores(task: Any, prompt: str, texts: Sequence[str]) -> Reply:
+def _of_texts(source: TasksetSource, address: Sequence[Any], asked: contract.Asked) -> Reply:
+    item = source.build(*address)
+    if asked is None:
+        return item.prompt
+    texts = texts_of(asked)
+    return skipped(contract.AFTER_THE_END) if texts is None else asyncio.run(_scores(item, texts))
+
+
+async def _scores(item: TaskItem, texts: Sequence[str]) -> Reply:
     try:
-        scores = await asyncio.gather(*(library.scored(task, prompt, text) for text in texts))
+        scores = await asyncio.gather(*map(item.scored, texts))
     except Exception:  # noqa: BLE001  an unreachable model, or a mistake: the group is skipped
         return skipped(contract.SCORER_RAISED)
     return list(scores) if all(map(is_score, scores)) else skipped(contract.NOT_A_SCORE)
+
+
+def _of_episodes(source: EpisodesSource, address: Sequence[Any], asked: contract.Asked) -> Reply:
+    began = source.begin(*address)
+    if asked is None:
+        return began.prompt
+    if not asked or not episodes(asked):
+        return skipped(contract.NOT_SHOWN)
+    played = playing.read(playing.play(began, asked), asked)
+    return skipped(played) if isinstance(played, str) else {"played": played}
 
 
 if __name__ == "__main__":

@@ -16,12 +16,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 from types import MappingProxyType
 from typing import Any
 
 import torch
 
+from swarm_node.common.awake import AwakeClock
 from swarm_node.common.children import STARTS, ChildKilled, without_secrets
 from swarm_node.common.files import open_to_write
 from swarm_node.network.process.service import free_port
@@ -129,9 +130,9 @@ class VllmServer:
                 start_new_session=True,  # Ctrl-C reaches only the node, which ends the server
             )
         self.starts += 1
-        end = monotonic() + seconds
+        awake = AwakeClock()
         while not healthy(self.url):
-            if not self.running or monotonic() > end:
+            if not self.running or awake() > seconds:
                 # The shell says 128 + N of a server that signal N ended
                 status = self._process.poll() or 0
                 self.stop()

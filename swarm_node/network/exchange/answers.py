@@ -223,6 +223,8 @@ class Responder:
         for key in hashes:
             envelope = self._knowledge.store.get(codec.to_text(key))
             envelopes.append(envelope if len(envelope) <= room else b"")
+            if envelopes[-1]:
+                self._knowledge.downloads.fetched(codec.to_text(key), caller)
             room -= len(envelopes[-1])
         self._knowledge.counters["groups served"] += sum(map(bool, envelopes))
         self._knowledge.reputation.served(caller, sum(map(bool, envelopes)))

@@ -8,9 +8,14 @@ from their author or from a peer that fetched them before. Traffic depends on wh
 not on how many nodes there are.
 
 The runner, process/runner.py, performs the actions and says how they went. Times are seconds of any
-clock that never goes back.
+clock that never goes back. It goes on while the machine sleeps, so that what was announced before
+is old afterwards.
+
+A node that slept notices it by this clock, as ticks come twice a second. No peer is to blame for a
+call that lasted as long as the sleep did, and nobody is where the node left it: see `woke`.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from random import Random
 
@@ -19,7 +24,14 @@ from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import PeerId, Round
 from swarm_node.network.access import Access
-from swarm_node.network.actions import OTHER_ENVIRONMENT, UNINFORMATIVE, USEFUL, Action, Remembered
+from swarm_node.network.actions import (
+    OTHER_ENVIRONMENT,
+    UNINFORMATIVE,
+    USEFUL,
+    Action,
+    Remembered,
+    StartOver,
+)
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.answers import Responder
 from swarm_node.network.exchange.fetching import Fetching
@@ -31,6 +43,10 @@ from swarm_node.network.exchange.view import View
 from swarm_node.settings import NetworkConfig
 
 GONE = 3  # failed calls in a row after which a sampled peer makes room
+# Between two looks at the clock: after so long a gap this node has slept, or could not run at all.
+# Above it the calls under way have timed out, here or at the other end
+SLEPT_SECONDS = 20.0
+WOKE = "woke up"  # counter
 
 
 class Exchange:
@@ -58,6 +74,7 @@ class Exchange:
         self._gossip = Gossip(self._knowledge, config.exchange_seconds, now)
         self._fetching = Fetching(self._knowledge, now)
         self._ticked = now  # seconds
+        self._looked = math.inf  # seconds, at the clock; before the first tick nothing is under way
 
     # What the trainer's side says.
 
@@ -81,16 +98,18 @@ class Exchange:
         Quick rounds may be announced together: then both are for `rounds` rounds.
         """
         knowledge, keys = self._knowledge, []
+        actions = self._noticed(now)
         want = 0 if self._serve_only else want
         self._fetching.begin(want, rounds, now)
         for envelope in envelopes:
             keys.append(codec.to_text(codec.content_hash(codec.split(envelope)[1])))
             knowledge.store.add(keys[-1], envelope, own=True, round=self._fetching.round, now=now)
+            knowledge.downloads.published(keys[-1])
         knowledge.store.expire(self._fetching.round, now)
         knowledge.local_announcement.published(
             round, knowledge.rng.sample(keys, min(len(keys), limits.MAX_ANNOUNCED_GROUPS))
         )
-        return self._finish(self._gossip.announce(now, want), now)
+        return self._finish(actions + self._gossip.announce(now, want), now)
 
     def verdict(self, author: PeerId, envelope_hash: bytes, outcome: str, now: float) -> None:
         """What the trainer found in a group of `author`: "useful", "uninformative", or why it could
@@ -119,16 +138,36 @@ class Exchange:
 
     def tick(self, now: float) -> list[Action]:
         """The actions that are due. Called at least once a second."""
-        self._ticked = now
-        actions: list[Action] = []
+        actions = self._noticed(now)
+        self._ticked = self._looked = now
         for token in self._knowledge.overdue(now):
             actions += self.failed(token, Failure.TIMEOUT, now)
         return self._finish(actions + self._gossip.tick(now) + self._following.tick(now), now)
+
+    def woke(self, now: float) -> list[Action]:
+        """This node has slept, or its machine was in no network. The next ticks call peers again,
+        whatever failed before, and announce where this node is then.
+        """
+        knowledge = self._knowledge
+        self._looked = now
+        knowledge.counters[WOKE] += 1
+        self._fetching.give_back(knowledge.wants())
+        knowledge.asked.clear()
+        knowledge.contacts.woke()
+        knowledge.local_announcement.woke()
+        knowledge.view.expire(now)  # before anybody asks for what is in it
+        self._gossip.woke(now)
+        return [StartOver()]
+
+    def _noticed(self, now: float) -> list[Action]:
+        """What is to be done if this node has slept since the last tick."""
+        return self.woke(now) if now - self._looked > SLEPT_SECONDS else []
 
     def answer(self, caller: Caller, protocol: str, request: bytes, now: float) -> bytes:
         """The reply to a request on an inbound stream; b"" refuses. Never raises, whatever a peer's
         bytes.
         """
+        self._knowledge.outbox += self._noticed(now)
         self._count(protocol, "in", request)
         reply = self._answers.answer(caller, protocol, request, now)
         self._count(protocol, "out", reply)
@@ -138,10 +177,10 @@ class Exchange:
         """A call was answered. An empty reply is a refusal."""
         if not reply:
             return self.failed(token, Failure.REFUSED, now)
+        actions = self._noticed(now)
         if (asked := self._knowledge.asked.pop(token, None)) is None:  # too late: it was given up
-            return []
+            return actions
         self._count(asked.protocol, "in", reply)
-        actions: list[Action] = []
         if asked.want:
             actions = self._fetching.replied(asked, asked.want, reply, now)
         elif asked.protocol == wire.EXCHANGE:
@@ -155,8 +194,9 @@ class Exchange:
 
     def failed(self, token: int, failure: Failure, now: float) -> list[Action]:
         """A call failed."""
+        actions = self._noticed(now)
         if (asked := self._knowledge.asked.pop(token, None)) is None:
-            return []
+            return actions
         self._knowledge.counters[f"{wire.NAMES[asked.protocol]} failed: {failure}"] += 1
         # A peer may have no card
         its_fault = asked.protocol != wire.CARD or failure == Failure.UNREACHABLE
@@ -167,7 +207,6 @@ class Exchange:
             self._knowledge.contacts.held(asked.peer, now)
         elif its_fault and self._knowledge.contacts.failed(asked.peer, now) >= GONE:
             self._knowledge.sample.drop(asked.peer)
-        actions: list[Action] = []
         if asked.want:
             actions = self._fetching.failed(
                 asked, asked.want, now, its_doing=failure != Failure.HELD
@@ -216,6 +255,10 @@ class Exchange:
     def peers(self, now: float) -> list[PeerView]:
         """Everybody known, those seen last first."""
         return peer_views(self._knowledge, now)
+
+    def downloads(self) -> dict[str, int]:
+        """How many nodes have each of this node's newest groups, by content hash."""
+        return self._knowledge.downloads.counts(self._knowledge.view)
 
     def overtaken(self) -> int:
         """How often another node, or this one before a restart, was found to speak as this one with

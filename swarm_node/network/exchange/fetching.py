@@ -154,6 +154,15 @@ class Fetching:
             self._knowledge.reputation.pulled(asked.peer, success=False)
         return self._ask(want, now)
 
+    def give_back(self, wants: Iterable[Want]) -> None:
+        """These wants are given up, and are nobody's fault: their groups are missing again, and
+        their origins may be chosen again.
+        """
+        for want in wants:
+            self._origins.discard(want.origin)
+            if want.round == self.round:
+                self._missing += sum(key not in self._seen for key in want.keys)
+
     def remember(self, keys: Iterable[str]) -> None:
         """Never fetch the groups with these content hashes."""
         for key in keys:

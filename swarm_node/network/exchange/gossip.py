@@ -181,6 +181,13 @@ class Gossip:
             return []
         return self._spread(1 if self._news > 0 else 0, now) + self._keep(now) + self._probe(now)
 
+    def woke(self, now: float) -> None:
+        """This node has slept: it is as lonely as before its failures, and the next exchange is
+        due.
+        """
+        self._unanswered, self._retries, self._next = 0, RETRIES, now
+        self._news = self._appetite
+
     def replied(self, asked: PendingCall, reply: bytes, now: float) -> None:
         """Takes in the announcements of a reply; one that breaks the rules is charged to its
         sender.
@@ -305,7 +312,8 @@ class Gossip:
             and not (contact.note and now < contact.retry)
             and not self._knowledge.shuns(contact.peer, now)
         ]
-        able.sort(key=lambda contact: contact.tried)
+        # Of those not called since this node woke, whom it heard from last is likeliest there
+        able.sort(key=lambda contact: (contact.tried, -contact.last_seen))
         first = [contact for contact in able if contact.given or contact.answered]
         second = [contact for contact in able if not (contact.given or contact.answered)]
         if self._knowledge.rng.random() < 0.5:

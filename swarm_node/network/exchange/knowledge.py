@@ -58,6 +58,7 @@ from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import Announcement, Hello, PeerId, Question, RolloutGroup, Round
 from protocol.versions import CURRENT
+from swarm_node.common.lru import Lru
 from swarm_node.network.access import Access
 from swarm_node.network.actions import OTHER_ENVIRONMENT, SERVE_ROUNDS, Action, CallPeer, Disconnect
 from swarm_node.network.exchange.peers import Contact, Contacts, Reputation, SampledPeers
@@ -75,6 +76,8 @@ TIMEOUTS: Mapping[str, float] = {
     wire.HELLO: 8.0,
     wire.CARD: 10.0,
 }
+# Own groups whose downloads are counted, and peers that are counted for each
+MAX_COUNTED_GROUPS, MAX_COUNTED_PEERS = 256, 1024
 # Tasks with other digests that are remembered: their groups are not given to the trainer again
 MAX_OTHERS = 1024
 # Seconds past its timeout after which a call that the runner does not report counts as failed
@@ -121,6 +124,12 @@ class LocalAnnouncement:
         """Notes this node's multiaddrs, best first."""
         before, self._addresses = self._addresses, trim(addresses, self._identity.peer_id)
         self.outdated = self.outdated or self._addresses != before
+
+    def woke(self) -> None:
+        """This node has slept, and may be elsewhere now: it names no address until `reachable` says
+        one. The next tick announces anew.
+        """
+        self._addresses, self.outdated = (), True
 
     def renew(self, held: Sequence[str], now: float) -> None:
         """Called before an exchange, which then also tells what was fetched since the last
@@ -214,6 +223,40 @@ class GroupStore:
         )
 
 
+class Downloads:
+    """Which peers fetched which of this node's own groups here: of the newest groups, and of each
+    the first peers. A peer id costs nothing, so these are numbers for a person, and nothing else.
+    """
+
+    def __init__(self) -> None:
+        self._by_group: Lru[str, set[PeerId]] = Lru(MAX_COUNTED_GROUPS)
+
+    def published(self, key: str) -> None:
+        """Counts from now on who fetches the group with this content hash."""
+        self._by_group[key] = set()
+
+    def fetched(self, key: str, peer: PeerId) -> None:
+        """Notes that a peer fetched a group here. One that this node did not make is not
+        counted.
+        """
+        peers = self._by_group.get(key)
+        if peers is not None and len(peers) < MAX_COUNTED_PEERS:
+            peers.add(peer)
+
+    def counts(self, view: View) -> dict[str, int]:
+        """For each group how many nodes have it: those that fetched it here, and those that say in
+        their announcements that others may fetch it there.
+        """
+        hints: dict[str, set[PeerId]] = {}
+        for entry in view:
+            for hint in entry.announcement.held:
+                hints.setdefault(hint, set()).add(entry.announcement.author)
+        return {
+            key: len(peers | hints.get(holding(key), set()))
+            for key, peers in self._by_group.items()
+        }
+
+
 @dataclass(slots=True)
 class Want:
     """Groups of one origin to fetch in one call, and the peers asked for them already."""
@@ -248,6 +291,7 @@ class Knowledge:
     # What the trainer admits; None without a trainer: all that is genuine
     rules: AdmissionRules | None = None
     store: GroupStore = field(default_factory=GroupStore)
+    downloads: Downloads = field(default_factory=Downloads)
     view: View = field(default_factory=View)
     contacts: Contacts = field(default_factory=Contacts)
     reputation: Reputation = field(default_factory=Reputation)

@@ -122,6 +122,14 @@ class Contacts:
         contact = self.learn(peer)
         contact.retry = max(contact.retry, now + HELD_PAUSE)
 
+    def woke(self) -> None:
+        """This node has slept: what failed before says nothing of now. Only peers that have nothing
+        to share with it go on resting.
+        """
+        for contact in self._contacts.values():
+            if not contact.note:
+                contact.failures, contact.retry, contact.tried = 0, -inf, -inf
+
     def is_ready(self, peer: PeerId, now: float) -> bool:
         """Whether it may be called again after its failures."""
         contact = self._contacts.get(peer)

@@ -10,6 +10,7 @@ import socket
 from pathlib import Path
 
 from protocol.identity import Identity
+from swarm_node.common.awake_loop import run_waking
 from swarm_node.common.channel import AsyncChannel, inherited
 from swarm_node.network.confinement import Layers
 from swarm_node.network.process import messages
@@ -26,7 +27,7 @@ Ours = AsyncChannel[messages.FromTrainer, messages.FromNetwork]
 
 def main() -> None:
     """Talks over the socket whose descriptor is the last argument."""
-    asyncio.run(converse(inherited()))
+    run_waking(converse(inherited()))
 
 
 async def converse(connection: socket.socket) -> None:

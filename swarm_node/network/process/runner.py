@@ -2,6 +2,11 @@
 network process.
 
 It outlives its backends: when one dies, the next one goes on with the same exchange.
+
+When the machine has slept, the exchange says `StartOver`. All that was under way is given up then,
+all connections are closed, and only after that is anybody dialled, at once and whatever failed
+before. The same is done when the machine is back in its network. In another network a new backend
+begins.
 """
 
 import asyncio
@@ -24,9 +29,11 @@ from swarm_node.network.actions import (
     Disconnect,
     ForTrainer,
     Refuse,
+    StartOver,
 )
 from swarm_node.network.backend import Backend, Caller, CallFailed, Failure, Handler
 from swarm_node.network.exchange.exchange import Exchange
+from swarm_node.network.transport.standing import Change, Moves, Standing, is_loopback
 
 TICK_SECONDS = 0.5
 REFRESH_SECONDS = 3.0  # between two looks at connections and own addresses
@@ -36,6 +43,9 @@ LAST_RETRY = 15.0  # seconds, while there is little company
 # Seconds, with company: a bootstrap node must bear thousands of nodes that come back
 CALM_RETRY = 60.0
 COMPANY = 4  # connected peers
+LOOK_SECONDS = 1.0  # between two looks where this machine stands
+START_OVER_SECONDS = 3.0  # that closing all connections may take
+ELSEWHERE = "this machine has another address now"
 
 
 @dataclass(slots=True)
@@ -62,17 +72,27 @@ class ExchangeRunner:
         changed: Callable[[Sequence[str]], None],
         clock: Callable[[], float],
         random: Random,
+        stands: Callable[[], Standing] = lambda: Standing(4, "nowhere", frozenset(["nowhere"])),
+        woke: Callable[[], None] = lambda: None,
     ) -> None:
         """`deliver` takes what is for the trainer; `changed` takes this node's addresses whenever
-        they differ from before.
+        they differ from before. `stands` says where this machine stands in its networks. `woke` is
+        called when the node has slept.
         """
         self.exchange = exchange
         self.bootstrap_nodes = bootstrap_nodes
         self.addresses: tuple[str, ...] = ()
         self.connections: dict[PeerId, str] = {}  # "direct" or, through relays only, "relayed"
         self._deliver, self._changed, self._clock, self._random = deliver, changed, clock, random
+        self._stands, self._woke = stands, woke
+        self.moved = False  # whether the last backend ended because this machine is elsewhere
+        self.away = False  # whether this machine is in no network
         self._backend: Backend | None = None
         self._acting: set[asyncio.Task[None]] = set()
+        self._closing: asyncio.Task[None] | None = None  # all connections, after a sleep
+        self._closed = asyncio.Event()  # not set while that goes on: nobody is called
+        self._closed.set()
+        self._over = asyncio.Event()  # set when the next sleep is over
 
     async def run(self, backend: Backend) -> str:
         """Start this backend, exchange over it until it dies, and say why it did. UserError where
@@ -81,17 +101,29 @@ class ExchangeRunner:
         handlers = {protocol: self._handler(protocol) for protocol in REQUEST_LIMITS}
         tasks: list[asyncio.Task[Any]] = []
         try:
+            moves = Moves(self._stands())
             await backend.start(handlers, REQUEST_LIMITS)
             self._backend = backend
+            if self.moved:
+                self.moved = False
+                self.perform(self.exchange.woke(self._clock()))
             entering = [self._enter(backend, each) for each in self.bootstrap_nodes]
-            loops = [backend.wait_closed(), self._tick(), self._refresh(backend), *entering]
+            watching = self._watch(moves)
+            loops = [
+                backend.wait_closed(),
+                watching,
+                self._tick(),
+                self._refresh(backend),
+                *entering,
+            ]
             tasks = [asyncio.create_task(each) for each in loops]
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            # A loop ends only by a mistake of ours: raised here
+            # Else a loop ends only by a mistake of ours: raised here
             return next(str(task.result()) for task in done)
         finally:
             self._backend, self.connections = None, {}
-            await _cancel([*tasks, *self._acting])
+            closing = [self._closing] if self._closing is not None else []
+            await _cancel([*tasks, *self._acting, *closing])
             await backend.close()
 
     def counters(self) -> dict[str, int]:
@@ -100,6 +132,8 @@ class ExchangeRunner:
 
     def perform(self, actions: Sequence[Action]) -> None:
         """Does what the exchange asks for; returns at once."""
+        if any(isinstance(action, StartOver) for action in actions):
+            self._start_over()
         for action in actions:
             match action:
                 case Deliver() | Refuse() | Cards():
@@ -108,8 +142,56 @@ class ExchangeRunner:
                     self._spawn(_disconnect(self._backend, peer))
                 case CallPeer(token=token) if self._backend is None:
                     self.exchange.failed(token, Failure.UNREACHABLE, self._clock())
+                case CallPeer(token=token) if self._in_vain(action.peer, action.addresses):
+                    self.exchange.failed(token, Failure.HELD, self._clock())
                 case CallPeer() if self._backend is not None:
                     self._spawn(self._call(self._backend, action))
+
+    def _start_over(self) -> None:
+        """Gives up all calls, closes all connections, and dials anew once they are closed."""
+        for task in self._acting - {asyncio.current_task()}:
+            task.cancel()
+        self.connections = {}
+        for node in self.bootstrap_nodes:
+            node.failures = 0
+        self._woke()
+        if self._backend is not None and (self._closing is None or self._closing.done()):
+            self._closed.clear()
+            self._closing = asyncio.create_task(self._close_all(self._backend))
+
+    async def _close_all(self, backend: Backend) -> None:
+        try:
+            with suppress(CallFailed, TimeoutError):
+                async with asyncio.timeout(START_OVER_SECONDS):
+                    await backend.start_over()
+        finally:
+            over, self._over = self._over, asyncio.Event()
+            self._closed.set()
+            over.set()
+
+    async def _pause(self, seconds: float) -> None:
+        """Waits for so many seconds, or until this node has slept."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._over.wait()
+
+    async def _watch(self, moves: Moves) -> str:
+        """Looks where this machine stands; returns once it is elsewhere."""
+        while True:
+            change = moves.take(self._stands())
+            self.away = change is Change.AWAY
+            if change is Change.BACK:
+                self.perform(self.exchange.woke(self._clock()))
+            if change is Change.ELSEWHERE:
+                self.moved = True
+                return ELSEWHERE
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _in_vain(self, peer: PeerId, addresses: Sequence[str]) -> bool:
+        """Whether there is no point in dialling a peer, as this machine is in no network. Another
+        node on the same machine can be reached all the same.
+        """
+        return self.away and peer not in self.connections and not any(map(is_loopback, addresses))
 
     def _handler(self, protocol: str) -> Handler:
         async def answer(caller: Caller, request: bytes) -> bytes:
@@ -124,14 +206,15 @@ class ExchangeRunner:
 
     async def _refresh(self, backend: Backend) -> None:
         while True:
+            await self._closed.wait()
             with suppress(CallFailed):
                 self._meet(backend, await backend.connections())
                 addresses = tuple(await backend.addresses())
+                self.exchange.reachable(addresses)
                 if addresses != self.addresses:
                     self.addresses = addresses
-                    self.exchange.reachable(addresses)
                     self._changed(addresses)
-            await asyncio.sleep(REFRESH_SECONDS)
+            await self._pause(REFRESH_SECONDS)
 
     def _meet(self, backend: Backend, connections: Sequence[Any]) -> None:
         before, peers = self.connections, sorted({each.peer for each in connections})
@@ -151,14 +234,16 @@ class ExchangeRunner:
         while True:
             if node.peer in self.connections:
                 node.state, node.failures = "connected", 0
-                await asyncio.sleep(REFRESH_SECONDS)  # connections are not listed more often
+                await self._pause(REFRESH_SECONDS)  # connections are not listed more often
                 continue
+            if self._in_vain(node.peer, node.addresses):
+                await self._pause(LOOK_SECONDS)
+                continue
+            await self._closed.wait()
             if node.given or len(self.connections) < COMPANY:
                 await self._dial(backend, node)
             longest = CALM_RETRY if len(self.connections) >= COMPANY else LAST_RETRY
-            await asyncio.sleep(
-                jittered(backoff(node.failures, FIRST_RETRY, longest), self._random)
-            )
+            await self._pause(jittered(backoff(node.failures, FIRST_RETRY, longest), self._random))
 
     async def _dial(self, backend: Backend, node: BootstrapNode) -> None:
         try:
@@ -187,6 +272,7 @@ class ExchangeRunner:
     async def _call(self, backend: Backend, call: CallPeer) -> None:
         try:
             async with asyncio.timeout(call.timeout):
+                await self._closed.wait()
                 reply = await self._reply(backend, call)
         except CallFailed as error:
             self.perform(self.exchange.failed(call.token, error.failure, self._clock()))

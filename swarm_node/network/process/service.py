@@ -6,10 +6,10 @@ The network process of a trainer runs this service, and so does a bootstrap node
 
 import asyncio
 import socket
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,6 +18,7 @@ from protocol.admission import AdmissionRules
 from protocol.identity import Identity
 from protocol.messages import PeerId
 from protocol.versions import CURRENT
+from swarm_node.common.awake import elapsed
 from swarm_node.common.backoff import backoff
 from swarm_node.common.children import STARTS, ChildKilled
 from swarm_node.common.errors import UserError
@@ -27,7 +28,7 @@ from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.parties import is_public, network_of
 from swarm_node.network.process.confined import raise_limit
 from swarm_node.network.process.messages import MAX_PEERS, Alive, Memory
-from swarm_node.network.process.runner import ExchangeRunner, bootstrap_nodes
+from swarm_node.network.process.runner import ELSEWHERE, ExchangeRunner, bootstrap_nodes
 from swarm_node.network.transport.backends import (
     MAX_CONNECTIONS,
     check_free,
@@ -37,6 +38,7 @@ from swarm_node.network.transport.backends import (
 )
 from swarm_node.network.transport.libraries import make_backend
 from swarm_node.network.transport.multiaddr import split_peer, usefulness
+from swarm_node.network.transport.standing import standing
 from swarm_node.settings import NetworkConfig
 
 TRAFFIC = (" bytes in", " bytes out")  # endings of the names of traffic counters
@@ -119,6 +121,7 @@ class NetworkService:
         self._port = memory.port
         self._reach = ""
         self._restarts = 0
+        self._moved = asyncio.Event()  # this machine is in another network
         self._began = self.clock()
         random = Random()
         now = self.clock()
@@ -160,14 +163,17 @@ class NetworkService:
             self._addresses_changed,
             self.clock,
             random,
+            partial(standing, config.host),
+            self._gate.woke,
         )
 
     @staticmethod
     def clock() -> float:
-        """Seconds of the only clock that the network reads: nothing in it looks at the time of
-        day.
+        """Seconds of the only clock that the network reads, also as that of its loop: nothing in it
+        looks at the time of day. It goes on while this machine sleeps, as what others say grows old
+        meanwhile.
         """
-        return time.monotonic()
+        return elapsed()
 
     async def live(self) -> None:
         """Runs one backend after another, for ever. UserError only where a node that only serves
@@ -185,6 +191,10 @@ class NetworkService:
                 began = self.clock()
                 # A daemon that a signal ended while it started is no mistake of the user
                 reason = await self._one_backend(bear_kills=early + 1 < STARTS)
+                if reason == ELSEWHERE:
+                    self._say(f"network: {reason}; the network starts again there", False)
+                    self._moved.set()
+                    continue
                 self._restarts += 1
                 early = 0 if self.clock() - began > SOUND_SECONDS else early + 1
                 delay = backoff(early, FIRST_RESTART, LAST_RESTART)
@@ -294,6 +304,7 @@ class NetworkService:
             "connections": dict(self.runner.connections),
             "bootstrap_nodes": [asdict(node) for node in self._bootstrap_nodes],
             "peers": [asdict(view) for view in self.exchange.peers(now)],
+            "downloads": self.exchange.downloads(),
             "counters": {**self.runner.counters(), **self._gate.counters},
         }
 
@@ -335,10 +346,18 @@ class NetworkService:
             self.exchange.learned(peer, addresses)
             self.runner.perform(self.exchange.tick(self.clock()))
 
-        lan = Lan(self._identity.peer_id, self._swarm, self._config.host, found)
-        await lan.run(
-            lambda: self.runner.addresses, lambda text: self._say(f"network: {text}", True)
-        )
+        def say(text: str) -> None:
+            self._say(f"network: {text}", True)
+
+        while True:  # its sockets belong to addresses: in another network it begins anew
+            self._moved.clear()
+            lan = Lan(self._identity.peer_id, self._swarm, self._config.host, found)
+            looking = asyncio.create_task(lan.run(lambda: self.runner.addresses, say))
+            try:
+                await self._moved.wait()
+            finally:
+                looking.cancel()
+                await asyncio.gather(looking, return_exceptions=True)
 
 
 def one_network(addresses: Sequence[str]) -> str:

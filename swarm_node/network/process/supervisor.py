@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
+from swarm_node.common.awake_loop import awake_timeout
 from swarm_node.common.backoff import backoff, jittered
 from swarm_node.common.channel import AsyncChannel, BrokenFrame
 from swarm_node.common.children import Process, clean_environment, ending, start
@@ -19,7 +20,9 @@ from swarm_node.network.transport.leftovers import socket_room
 
 COMMAND = (sys.executable, "-P", "-m", "swarm_node.network.process.daemon")
 WAITING = 256  # messages for the network process: far more than a round
-SILENCE_SECONDS = 60.0  # a process that says nothing for so long hangs
+# A process that says nothing for so long hangs. Time in which this process did not run either does
+# not count: else the trainer of a laptop that is opened again would kill a process that slept, too
+SILENCE_SECONDS = 60.0
 SOUND_SECONDS = 60.0  # a process that lived this long had no fault of its own
 FIRST_RESTART = 0.5  # seconds until the next process starts; doubles with each that dies early
 LAST_RESTART = 30.0  # seconds
@@ -94,7 +97,7 @@ class Supervisor:
         except asyncio.CancelledError:
             channel.send(Stop())
             with suppress(TimeoutError):
-                async with asyncio.timeout(STOP_SECONDS):
+                async with awake_timeout(STOP_SECONDS):
                     await self._listen(channel)
             raise
         finally:
@@ -108,7 +111,7 @@ class Supervisor:
         """Receives until the stream ends (""), or returns why the process is to be killed."""
         try:
             while True:
-                async with asyncio.timeout(SILENCE_SECONDS):
+                async with awake_timeout(SILENCE_SECONDS):
                     message = await channel.receive()
                 if message is None:
                     return ""

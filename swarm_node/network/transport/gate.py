@@ -296,6 +296,13 @@ class DialGate:
         self.counters[f"dials held back: {reason}"] += 1
         return DialDecision(reason=reason)
 
+    def woke(self) -> None:
+        """This node has slept: addresses of the user that did not answer may be dialled at once.
+        For those of others the limits stay, as a sleep makes no address safer.
+        """
+        for address, rest in list(self._rests.items()):
+            self._rests[address] = _Rest(-inf, 0, rest.answered)
+
     def reached(self, choice: DialDecision, ends: Sequence[str], now: float) -> None:
         """The peer is connected at the addresses `ends`: it has answered only there."""
         for address in choice.given:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from swarm_node.network.backend import Backend, Caller, CallFailed, Connection, 
 from swarm_node.network.parties import Connected
 from swarm_node.network.transport.backends import HostOptions, check_free, own_loopback
 from swarm_node.network.transport.dialling import GATED_SECONDS, DialFailed
-from swarm_node.network.transport.gate import QUIC_BYTES, TCP_BYTES
+from swarm_node.network.transport.gate import QUIC_BYTES, TCP_BYTES, parsed
 from swarm_node.network.transport.multiaddr import (
     from_bytes,
     peer_bytes,
@@ -53,6 +54,9 @@ AT_ONCE = 8  # addresses of a peer that p2pd dials at the same time
 # At least, between two checks for parties with too many connections; each uses a list made anyway
 LOOK_SECONDS = 1.0
 LONGEST_LOOK = 3.5  # ... at most; the exchange lists connections every 3 s
+# A peer that calls from another address has moved: what it has asked is answered, then its old
+# connections are closed, at most once in a while
+REPLY_SECONDS, MOVED_SECONDS = 1.0, 60.0
 SILENT_SECONDS = 20.0  # if all calls to a peer time out for so long, its connection is closed
 
 
@@ -87,6 +91,8 @@ class HivemindBackend(StreamBackend):
         # When p2pd was last told that a peer is useful
         self._useful: Lru[PeerId, float] = Lru(KNOWN_PEERS)
         self._silent: Lru[PeerId, float] = Lru(KNOWN_PEERS)  # since when every call has timed out
+        self._hosts: Lru[PeerId, str] = Lru(KNOWN_PEERS)  # from which a peer called last
+        self._moved: Lru[PeerId, float] = Lru(KNOWN_PEERS)  # when it was last seen to have moved
 
     @property
     def daemon(self) -> Daemon:
@@ -112,6 +118,7 @@ class HivemindBackend(StreamBackend):
             info: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
         ) -> None:
             if (caller := _caller(info.peer, info.addr)) is not None:
+                self._note_place(caller)
                 await answering.serve(Pipe(reader, writer), caller, info.proto)
 
         if handlers:
@@ -205,6 +212,12 @@ class HivemindBackend(StreamBackend):
         response = await self._reach("IDENTIFY")
         return {text for data in response.identify.addrs if (text := _text(data))}
 
+    async def start_over(self) -> None:
+        await super().start_over()
+        self._silent.clear()
+        self._useful.clear()
+        self._punching.start_over()
+
     async def wait_closed(self) -> str:
         return await self.daemon.wait_closed()
 
@@ -256,6 +269,31 @@ class HivemindBackend(StreamBackend):
         if now - self._silent.setdefault(peer, now) >= SILENT_SECONDS:
             del self._silent[peer]
             with suppress(CallFailed):
+                await self.disconnect(peer)
+
+    def _note_place(self, caller: Caller) -> None:
+        """Notices a peer that calls from another address than before, as its network has changed.
+        Its old connections look alive here, and p2pd would go on calling it on one of them.
+        """
+        host, now = _host(caller.address), asyncio.get_running_loop().time()
+        before = self._hosts.get(caller.peer)
+        if not host or self._options.bootstrap:  # which calls nobody, and relays for the peer
+            return
+        self._hosts[caller.peer] = host
+        if before in (None, host) or now - self._moved.get(caller.peer, -inf) < MOVED_SECONDS:
+            return
+        self._moved[caller.peer] = now
+        self.spawn(self._leave_old(caller.peer))
+
+    async def _leave_old(self, peer: PeerId) -> None:
+        """Hangs up on a peer that is connected at several addresses: p2pd cannot close one
+        connection alone. The next call dials the newest address.
+        """
+        await asyncio.sleep(REPLY_SECONDS)
+        with suppress(CallFailed):
+            ends = {_host(each.address) for each in await self.connections() if each.peer == peer}
+            if len(ends - {""}) > 1:
+                self.counters["hung up: peers that moved"] += 1
                 await self.disconnect(peer)
 
     async def _note_use(self, peer: PeerId) -> None:
@@ -342,6 +380,13 @@ def _peer(data: bytes) -> PeerId | None:
         return peer_text(data)
     except ValueError:
         return None
+
+
+@lru_cache(maxsize=KNOWN_PEERS)  # asked for every stream of a flood, too
+def _host(address: str) -> str:
+    """The IP address at which a direct connection ends; "" for a relayed one."""
+    target = parsed(address)
+    return "" if target is None or target.relayed else str(target.ip)
 
 
 def _end(info: Any) -> str:

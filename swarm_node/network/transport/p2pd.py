@@ -21,6 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
+from swarm_node.common.awake_loop import awake_timeout
 from swarm_node.common.children import ChildKilled, start_program
 from swarm_node.common.errors import UserError, printable_end
 from swarm_node.network import varint
@@ -72,7 +73,7 @@ class Daemon:
             process = await _spawn(folder, options)
             self = cls(process, folder, stack.pop_all())
         try:
-            async with asyncio.timeout(START_SECONDS):
+            async with awake_timeout(START_SECONDS):
                 await self._ready()
                 self._draining = asyncio.create_task(self._drain())
                 self._leash = (await self._connect(request_of("PERSISTENT_CONN_UPGRADE")))[2]
@@ -117,7 +118,7 @@ class Daemon:
         """The daemon's Response. DaemonError if it refuses, TimeoutError, and OSError or EOFError
         if it is gone.
         """
-        async with asyncio.timeout(timeout):
+        async with awake_timeout(timeout):
             response, _, writer = await self._connect(request)
         writer.close()
         return response
@@ -157,7 +158,7 @@ class Daemon:
             with suppress(ProcessLookupError):
                 self._process.terminate()
             try:
-                async with asyncio.timeout(STOP_SECONDS):
+                async with awake_timeout(STOP_SECONDS):
                     await self._process.wait()
             except TimeoutError:
                 self._process.kill()

@@ -190,6 +190,11 @@ class Punching:
         # As witnesses see them, and when they said so
         self._own: tuple[list[Endpoint], float] = ([], -SEEN_SECONDS)
 
+    def start_over(self) -> None:
+        """This machine has slept: forgets with whom it punched, and how others saw it."""
+        self._plan = PunchSchedule(self._backend.peer_id)
+        self._own = ([], -SEEN_SECONDS)
+
     def dialled(self, peer: PeerId, addresses: Sequence[str]) -> None:
         """Notes the dialled addresses that lead to this peer through relays."""
         self._plan.dialled(peer, addresses, _now())

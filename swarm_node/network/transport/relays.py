@@ -88,6 +88,13 @@ class Relays:
         """Whether there is a reservation at this relay, which ends with the connection."""
         return relay in self._renew
 
+    def start_over(self) -> None:
+        """All connections are closed, and with them all reservations; relays that failed before
+        may be asked again.
+        """
+        self._renew.clear()
+        self._retry.clear()
+
     async def run(self) -> None:
         """Keeps reservations at relays while they are needed, until it is cancelled."""
         while self._known:

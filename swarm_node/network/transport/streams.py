@@ -24,6 +24,7 @@ from swarm_node.network.transport.backends import MAX_INBOUND, HostOptions
 from swarm_node.network.transport.dialling import Dialling
 from swarm_node.network.transport.multiaddr import usefulness
 from swarm_node.network.transport.relays import Relays
+from swarm_node.network.transport.standing import may_be_here, present_addresses
 
 LENGTH_BYTES = 4
 CALL_SECONDS = 10.0  # an inbound call ends after this, however slowly its peer reads or writes
@@ -310,11 +311,21 @@ class StreamBackend(Backend):
         return reply
 
     async def addresses(self) -> list[str]:
-        known = await self._own_addresses() | set(self._relays.addresses())
+        own = await self._own_addresses()
+        if not self._options.config.announce:
+            present = present_addresses()
+            own = {address for address in own if may_be_here(address, present)}
+        known = own | set(self._relays.addresses())
         return [
             f"{address}/p2p/{self.peer_id}"
             for address in sorted(known, key=lambda it: (usefulness(it), it))
         ]
+
+    async def start_over(self) -> None:
+        await self._asking.close()
+        peers = {connection.peer for connection in await self.connections()}
+        await asyncio.gather(*map(self.disconnect, peers), return_exceptions=True)
+        self._relays.start_over()
 
     async def close(self) -> None:
         for task in self._tasks:

@@ -44,7 +44,31 @@ class RunningCell:
 
 
 class Worker:
-    """A worker process that runs one cell."""
+    """A worker that runs one cell."""
+
+    def messages(self) -> Iterator[worker_messages.FromWorker]:
+        """Yields its messages until it ends."""
+        raise NotImplementedError
+
+    def last_words(self) -> str:
+        """How the worker ended, where no message of its own says so."""
+        raise NotImplementedError
+
+    def was_killed(self) -> bool:
+        """Whether a signal ended the worker."""
+        raise NotImplementedError
+
+    def lost(self) -> bool:
+        """Whether it ended because its host did: its cell can begin anew elsewhere."""
+        return False
+
+    def kill(self) -> None:
+        """Ends the worker and all that it has started."""
+        raise NotImplementedError
+
+
+class LocalWorker(Worker):
+    """A worker process of this machine."""
 
     def __init__(
         self,
@@ -71,12 +95,10 @@ class Worker:
                 yield Failed(f"the worker sent nonsense: {error}", by_user=False)
 
     def last_words(self) -> str:
-        """How the process ended, where no message of its own says so."""
         code = self._process.wait()
         return f"the worker {ending(code)}" + (" and no message" if code >= 0 else "")
 
     def was_killed(self) -> bool:
-        """Whether a signal ended the process."""
         return self._process.wait() < 0
 
     def kill(self) -> None:
@@ -123,7 +145,7 @@ class Engine:
         environment = without_secrets(
             {**handed(config), **worker_messages.node_environment(config)}
         )
-        return lambda cell: Worker(
+        return lambda cell: LocalWorker(
             command, log(cell), environment, worker_messages.write_order(config, cell)
         )
 

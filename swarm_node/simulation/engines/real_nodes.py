@@ -21,6 +21,7 @@ from pathlib import Path
 
 import msgspec
 
+from swarm_node.common.awake import AwakeClock
 from swarm_node.common.children import ChildKilled, without_secrets
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import open_to_write
@@ -213,9 +214,9 @@ class RealRun(RunningCell):
             home, "bootstrap", "--host", HOST, "--port", "0", "--swarm", self._config.swarm
         )
         self._members.append(member)
-        deadline = time.monotonic() + START_SECONDS
+        awake = AwakeClock()
         while not (home / ADDRESSES_FILE).exists():
-            if not member.alive() or time.monotonic() > deadline:
+            if not member.alive() or awake() > START_SECONDS:
                 words = f"the bootstrap node did not start: {member.last_words()}"
                 raise RuntimeError(words) from member.killed()
             time.sleep(POLL_SECONDS)
@@ -229,13 +230,13 @@ class RealRun(RunningCell):
         for node in founders:
             self._start(node)
         waiting = list(founders)
-        deadline = time.monotonic() + START_SECONDS
+        awake = AwakeClock()
         while waiting:
             for node in [node for node in waiting if _started(node)]:
                 assert node.member is not None
                 node.member.signal(signal.SIGSTOP)
                 waiting.remove(node)
-            self._check(deadline, waiting)
+            self._check(awake() > START_SECONDS, waiting)
             time.sleep(POLL_SECONDS)
         for node in founders:
             assert node.member is not None
@@ -267,14 +268,15 @@ class RealRun(RunningCell):
         return NodeConfig(**learning, max_rounds=rounds, network=network, checkpoint=checkpoints)
 
     def _wait(self, ready: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + STALL_SECONDS
+        awake = AwakeClock()
         while True:
             if self._read_all():
-                deadline = time.monotonic() + STALL_SECONDS
+                awake = AwakeClock()
             if ready():
                 return
             self._check(
-                deadline, [node for node in self._nodes if node.member and node.done < node.last]
+                awake() > STALL_SECONDS,
+                [node for node in self._nodes if node.member and node.done < node.last],
             )
             time.sleep(POLL_SECONDS)
 
@@ -298,14 +300,15 @@ class RealRun(RunningCell):
                 self._start(node)
         return news
 
-    def _check(self, deadline: float, expected: list[RealNode]) -> None:
+    def _check(self, late: bool, expected: list[RealNode]) -> None:
+        """Raises RuntimeError where one of these nodes has ended, or if it is `late`."""
         for node in expected:
             if node.member and not node.member.alive():
                 self._read_all()  # what it wrote since the last read
                 if node.done < node.last:
                     words = f"node {node.index} ended early: {node.member.last_words()}"
                     raise RuntimeError(words) from node.member.killed()
-        if time.monotonic() > deadline:
+        if late:
             raise RuntimeError(
                 f"no news from nodes {', '.join(str(node.index) for node in expected)}"
             )

@@ -105,23 +105,23 @@ def test_what_differs_between_two_processes_is_refused_with_the_reason(tmp_path:
     [
         (
             "of_runtime",
-            f"{REWARD_OF}ran(self, trace, runtime): return 1.0",
+            f"{REWARD_OF}ran(self, trace, runtime):\n        await runtime.run(['ls'], {{}})",
             LOAD,
-            "needs a runtime (ran)",
+            "needs a runtime (ran calls runtime.run)",
         ),
         ("of_nothing", "pass", LOAD, "it has no reward"),
         ("of_boxes", f"NEEDS_CONTAINER = True\n    {REWARD}", LOAD, "need a container"),
         (
             "of_setup",
-            f"async def setup(self, trace, runtime): ...\n    {REWARD}",
+            "async def setup(self, runtime):\n        await runtime.run(['ls'], {})\n    " + REWARD,
             LOAD,
-            "prepare a runtime (setup)",
+            "prepare a runtime (setup calls runtime.run)",
         ),
         (
             "of_tools",
             f"toolsets = classmethod(lambda cls, config: [1])\n    {REWARD}",
             LOAD,
-            "have tools",
+            "its tools are not of vf.Toolset",
         ),
         ("of_mistakes", REWARD, "return 1 / 0", "ZeroDivisionError"),
         ("of_silence", REWARD, "return [One(Data(), self.config.task)]", "no question to train on"),
@@ -133,7 +133,7 @@ def test_what_differs_between_two_processes_is_refused_with_the_reason(tmp_path:
         ),
     ],
 )
-def test_a_task_set_that_is_not_for_single_turns_of_text_is_one_line(
+def test_a_task_set_that_no_peer_could_replay_is_one_line(
     tmp_path: Path, name: str, task: str, load: str, reason: str
 ) -> None:
     with pytest.raises(UserError, match="task set") as raised:

@@ -7,6 +7,7 @@ make.
 import os
 import signal
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -104,6 +105,8 @@ def make_trouble(kind: str, now: int, config: SimulationConfig) -> None:
     kind, _, file = kind.partition(":")
     if now != 2 or (file and not Path(file).exists()):
         return
+    while kind == "waits" and Path(file).exists():
+        time.sleep(0.02)
     if kind == "raises":
         raise ValueError("no such\nweights")
     if kind == "raises-for-sharers" and config.round.external_groups:

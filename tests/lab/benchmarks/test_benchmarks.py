@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from swarm_node import starters
+from swarm_node.common.children import usable_cores
 from tests import preloaded
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # all run at once, before the first test
-NAMES = ("fp8_gpu", "generation", "older", "replay", "step", "swarm")
+NAMES = ("fp8_gpu", "generation", "older", "replay", "step", "swarm", "workers")
 needs_starter = pytest.mark.skipif(
     not starters.folder("rare").is_dir(), reason="the starters have not been made"
 )
@@ -87,6 +88,20 @@ def test_honest_episodes_go_the_same_way_in_other_processes(
         0,
         True,
     )
+
+
+@pytest.mark.skipif(usable_cores() < 2, reason="two workers need two cores")
+def test_workers_are_timed_in_turn_and_one_of_them_is_killed_and_replaced(
+    results: dict[str, dict[str, Any]],
+) -> None:
+    result = results["workers"]
+    found = result["sizes"]["tiny"]
+    assert result["ratio"] == pytest.approx(
+        found["seconds"]["workers"] / found["seconds"]["one worker"]
+    )
+    assert len(found["seconds"]) == 3 and result["devices"] == ["cpu", "cpu"]
+    after = found["after_a_kill"]
+    assert 0 < after["round"] <= after["until_replaced"] and after["rounds_until_replaced"] >= 1
 
 
 @needs_starter
