@@ -20,7 +20,7 @@ from protocol import codec, limits
 from protocol.admission import AdmissionRules
 from protocol.codec import to_bytes, to_text
 from protocol.identity import Identity, public_key, verify
-from protocol.messages import Holding, Message, Name, PeerId, Reason, Rejected
+from protocol.messages import Holding, Message, Name, PeerId, Question, Reason, Rejected
 
 # A card a week: 19 years
 MAX_BYTES, MAX_CHAIN, MAX_CARDS = limits.MAX_CARD_BYTES, limits.MAX_CERTIFICATES, 1024
@@ -132,12 +132,8 @@ def read(data: bytes) -> Signed | Refusal:
     private = card.members
     admit, revoked = (private.admit, private.revoked) if private else ((), ())
     names = [*map(_place, card.tasks)]
-    peers = {
-        *card.signers,
-        *admit,
-        *revoked,
-        *(PeerId(address.rpartition("/")[2]) for address in card.bootstrap),
-    }
+    bootstrap = {PeerId(address.rpartition("/")[2]) for address in card.bootstrap}
+    peers = {*card.signers, *admit, *revoked, *bootstrap}
     if any([*each] != sorted({*each}) for each in (names, card.signers, admit, revoked)):
         return Refusal.NOT_CANONICAL
     try:
@@ -151,17 +147,13 @@ def over_limits(card: Card) -> str:
     """The first of its limits that the card exceeds, for its signers; "" where it keeps them."""
     private = card.members
     admit, revoked = (private.admit, private.revoked) if private else ((), ())
+    fewest_admit, chain = (1, private.chain) if private else (0, 1)
     sizes = (
         # The next line asks for 1 or more
         ("signers", 0, len(card.signers), MAX_SIGNERS),
         ("threshold", 1, card.threshold, len(card.signers)),
-        (
-            "keys that admit",
-            1 if private else 0,
-            len(admit),
-            MAX_SIGNERS,
-        ),
-        ("certificates in a chain", 1, private.chain if private else 1, MAX_CHAIN),
+        ("keys that admit", fewest_admit, len(admit), MAX_SIGNERS),
+        ("certificates in a chain", 1, chain, MAX_CHAIN),
         ("revoked ids", 0, len(revoked), MAX_REVOKED),
         ("bootstrap addresses", 1, len(card.bootstrap), MAX_ADDRESSES),
         ("tasks", 1, len(card.tasks), MAX_TASKS),
@@ -187,10 +179,17 @@ def narrowed(rules: AdmissionRules, card: Card) -> AdmissionRules:
     card's limits.
     """
     digests = {_place(task): task.digest for task in card.tasks}
+
+    def knows(asked: Question) -> bool:
+        return _place(asked) in digests and rules.knows(asked)
+
+    def differs(asked: Question) -> bool:
+        return digests.get(_place(asked)) != asked.digest or rules.differs(asked)
+
     return replace(
         rules,
-        knows=lambda asked: _place(asked) in digests and rules.knows(asked),
-        differs=lambda asked: digests.get(_place(asked)) != asked.digest or rules.differs(asked),
+        knows=knows,
+        differs=differs,
         max_episodes=min(rules.max_episodes, card.episodes),
         max_episode_chars=min(rules.max_episode_chars, card.characters),
     )

@@ -177,9 +177,11 @@ class Episode(Message):
     @property
     def chars(self) -> int:
         """The number of characters of all texts and arguments."""
-        return sum(
-            len(turn.text) + sum(len(call.arguments) for call in turn.calls) for turn in self.turns
-        )
+        chars = 0
+        for turn in self.turns:
+            chars += len(turn.text)
+            chars += sum(len(call.arguments) for call in turn.calls)
+        return chars
 
 
 class RolloutGroup(Message):

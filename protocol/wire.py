@@ -114,11 +114,9 @@ def decode_items(data: bytes) -> list[CarriedAnnouncement] | Rejected:
     if not data or data[0] > limits.MAX_EXCHANGED:
         return Rejected(Reason.MALFORMED)
     parts = _parts(data, 1, data[0], _ITEM_HEADER, limits.MAX_ANNOUNCEMENT_BYTES)
-    return (
-        parts
-        if isinstance(parts, Rejected)
-        else [CarriedAnnouncement(age, sealed) for (age, _), sealed in parts]
-    )
+    if isinstance(parts, Rejected):
+        return parts
+    return [CarriedAnnouncement(age, sealed) for (age, _), sealed in parts]
 
 
 def encode_pull(tag: bytes, hashes: Sequence[bytes]) -> bytes:
@@ -149,7 +147,9 @@ def decode_groups(data: bytes, count: int) -> list[bytes] | Rejected:
     if len(data) > limits.MAX_PULL_REPLY_BYTES:
         return Rejected(Reason.TOO_BIG)
     parts = _parts(data, 0, count, _LENGTH, limits.MAX_MESSAGE_BYTES)
-    return parts if isinstance(parts, Rejected) else [envelope for _, envelope in parts]
+    if isinstance(parts, Rejected):
+        return parts
+    return [envelope for _, envelope in parts]
 
 
 def _parts(
@@ -212,12 +212,12 @@ def decode_cards(data: bytes) -> list[bytes] | Rejected:
     """The cards of a reply. They are not checked yet."""
     if len(data) > limits.MAX_CARD_REPLY_BYTES:
         return Rejected(Reason.TOO_BIG)
-    parts = (
-        _parts(data, 1, data[0], _CARD_LENGTH, limits.MAX_CARD_BYTES)
-        if data
-        else Rejected(Reason.MALFORMED)
-    )
-    return parts if isinstance(parts, Rejected) else [card for _, card in parts]
+    if not data:
+        return Rejected(Reason.MALFORMED)
+    parts = _parts(data, 1, data[0], _CARD_LENGTH, limits.MAX_CARD_BYTES)
+    if isinstance(parts, Rejected):
+        return parts
+    return [card for _, card in parts]
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,11 +85,8 @@ class Swarm:
             )
         (now,) = rounds
         groups = []
-        for question, said in completed.items():
-            episodes = (
-                each if isinstance(each, Episode) else Episode.of(text=each, ended=True)
-                for each in said
-            )
+        for question, completions in completed.items():
+            episodes = map(_episode, completions)
             group = Group.written(self.peer_id, now, question, episodes)
             if (scored := self._scored(group)) is not None:
                 groups.append(scored)
@@ -129,6 +126,12 @@ class Swarm:
     def _scored(self, group: Group) -> Group | None:
         (scored,) = score_external(self._environment, [group])
         return scored if isinstance(scored, Group) and scored.informative else None
+
+
+def _episode(completion: str | Episode) -> Episode:
+    if isinstance(completion, Episode):
+        return completion
+    return Episode.of(text=completion, ended=True)
 
 
 def join(config: NodeConfig | Path | str | None = None, **options: Any) -> Swarm:

@@ -91,13 +91,12 @@ def command(argv: list[str]) -> None:
             shown = {prompt: question for question, prompt in each_shown(tasks, prompts)}
             rows, drawn, note = list[BeforeAndNow](), 0, ""
             for k, learned in told:
-                row = BeforeAndNow(shown[prompts[places[k]]], both[0][k], both[1][k])
+                before, now = both[0][k], both[1][k]
+                row = BeforeAndNow(shown[prompts[places[k]]], before, now)
                 other = None if learned else drawn_of(task_of(asked[places[k]]), asked, known)
                 if other is not None:
-                    row, drawn = (
-                        BeforeAndNow(shown[prompts[other.place]], other.before, other.now),
-                        drawn + 1,
-                    )
+                    row = BeforeAndNow(shown[prompts[other.place]], other.before, other.now)
+                    drawn += 1
                 rows.append(row)
             if drawn:
                 note = DRAWN
@@ -190,11 +189,10 @@ def asked_of_each(
         EVALUATION, Round(0), min(LOOKED_THROUGH * tasks, MAX_QUESTIONS_PER_ROUND)
     )
     prompts = environment.prompts(questions)
-    texts = [
-        (question, prompt)
-        for question, prompt in paired(questions, prompts)
-        if isinstance(prompt, str)
-    ]
+    texts = list[tuple[Question, str]]()
+    for question, prompt in paired(questions, prompts):
+        if isinstance(prompt, str):
+            texts.append((question, prompt))
     texts.sort(key=lambda asked: known.rank(asked[0]))
     most, kept = max(1, CANDIDATES // tasks), Counter[str]()
     found = []
@@ -285,7 +283,9 @@ def around(prompts: Sequence[str]) -> tuple[str, str]:
     """The whole lines that stand before and after the question in all of these prompts."""
     head = _beginning(prompts)
     head = head[: head.rfind("\n") + 1]
-    tail = _beginning([prompt[len(head) :][::-1] for prompt in prompts])[::-1]
+    # The end that the rest of all has in common: their beginning, read backwards
+    backwards = [prompt[len(head) :][::-1] for prompt in prompts]
+    tail = _beginning(backwards)[::-1]
     return head, tail[tail.find("\n") :] if "\n" in tail else ""
 
 
@@ -322,7 +322,8 @@ def answers(
         if (places := choose(now)) is not None:
             break
     places = places or []
-    chosen, later = [prompts[k] for k in places], [now[k] for k in places]
+    chosen = [prompts[k] for k in places]
+    later = [now[k] for k in places]
     if config.model.lora_rank:
         with policy.without_adapters():
             return places, list(_likeliest(config, policy, chosen)), later
@@ -342,10 +343,10 @@ def _likeliest(config: NodeConfig, policy: "Policy", prompts: Sequence[str]) -> 
             do_sample=False,
             pad_token_id=policy.pad_id,
         )
-        (text,) = policy.decode([made[0, ids.shape[1] :].tolist()])
-        yield min(
-            (text.partition(stop)[0] for stop in config.generation.stop), key=len, default=text
-        )
+        completion = made[0, ids.shape[1] :].tolist()
+        (text,) = policy.decode([completion])
+        cut = [text.partition(stop)[0] for stop in config.generation.stop]
+        yield min(cut, key=len, default=text)
 
 
 ASK = Command(QuestionConfig, PAGE, command)

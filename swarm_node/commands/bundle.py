@@ -37,14 +37,16 @@ def write_bundle(
     """
     home = config.home.expanduser()
     clean = _Clean(config)
+    events = [json.dumps(event) + "\n" for event in _events(home, clean)]
+    logs = {name: clean(_tail(home / name)) for name in LOGS}
     parts = {
         "doctor.txt": clean("\n".join(lines)) + "\n",
         "versions.json": _json({"versions": versions(), "hardware": hardware()}),
         "options.json": _json(_options(config, clean)),
         "status.json": _json(_status(answer or {})),
         "files.json": _json(_files(home)),
-        "events.jsonl": "".join(json.dumps(event) + "\n" for event in _events(home, clean)),
-        **{name: clean(_tail(home / name)) for name in LOGS},
+        "events.jsonl": "".join(events),
+        **logs,
     }
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -74,16 +76,13 @@ class _Clean:
     """
 
     def __init__(self, config: NodeConfig) -> None:
-        shown = {
-            place: Path(name).name
-            for name in _paths(config.model_dump())
-            for place in (name, _whole(name))
-        }
+        shown = dict[str, str]()
+        for name in _paths(config.model_dump()):
+            shown[name] = shown[_whole(name)] = Path(name).name
         shown |= {str(Path.home()): "~", str(Path.cwd()): "."}
-        known = sorted(
-            (place for place in shown if len(Path(place).parts) > 1), key=len, reverse=True
-        )
-        self._shown = [(place, shown[place]) for place in known]
+        several = [place for place in shown if len(Path(place).parts) > 1]
+        longest_first = sorted(several, key=len, reverse=True)
+        self._shown = [(place, shown[place]) for place in longest_first]
 
     def __call__(self, text: str) -> str:
         for place, shown in self._shown:
@@ -125,7 +124,9 @@ def _options(config: NodeConfig, clean: Callable[[str], str]) -> dict[str, Any]:
 def _plain(value: Any, clean: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return clean(value)
-    return [_plain(each, clean) for each in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_plain(element, clean) for element in value]
+    return value
 
 
 def _status(answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,7 +134,8 @@ def _status(answer: Mapping[str, Any]) -> dict[str, Any]:
     network = answer.get("network", {})
     states: dict[str, int] = {}
     for peer in network.get("peers", ()):
-        states[str(peer.get("state"))] = states.get(str(peer.get("state")), 0) + 1
+        state = str(peer.get("state"))
+        states[state] = states.get(state, 0) + 1
     kept = (
         "enabled",
         "running",
@@ -145,14 +147,10 @@ def _status(answer: Mapping[str, Any]) -> dict[str, Any]:
         "reachability",
     )
     counts = ("connected", "relayed", "dropped", "counters")
-    training = {
-        k: v for k, v in answer.get("training", {}).items() if isinstance(v, int | float | Mapping)
-    }
-    return {
-        "training": training,
-        "network": {key: network[key] for key in (*kept, *counts) if key in network}
-        | {"peer_states": states},
-    }
+    training = answer.get("training", {})
+    figures = {k: v for k, v in training.items() if isinstance(v, int | float | Mapping)}
+    of_network = {key: network[key] for key in (*kept, *counts) if key in network}
+    return {"training": figures, "network": of_network | {"peer_states": states}}
 
 
 def _events(home: Path, clean: Callable[[str], str]) -> list[dict[str, Any]]:

@@ -52,10 +52,8 @@ def command(argv: list[str]) -> None:
     config = resolved(changed, say, looking(say), card)
     file, sources = sources_of(CheckConfig, argv, "swarm-node check")
     usual = NodeConfig.model_validate(empty_sections(NodeConfig))
-    dumped = (
-        each.model_dump(mode="json", exclude={"all", "memory"})
-        for each in (config, usual, given, known, changed)
-    )
+    configs = (config, usual, given, known, changed)
+    dumped = [one.model_dump(mode="json", exclude={"all", "memory"}) for one in configs]
     values, defaults, typed, before, after = map(flatten, dumped)
     origin, texts = origins(sources), describe(NodeConfig)
     origin |= {key: "this home" for key in before if before[key] != typed[key]}
@@ -112,6 +110,10 @@ def examine(config: NodeConfig, card: str = "") -> list[str]:
     rows = (
         trainer.packing.value if trainer.packing else "padded (this model cannot take packed ones)"
     )
+    template = "yes" if policy.tokenizer.chat_template else "no"
+    memory = ["memory: not known for this device or model"]
+    if plan:
+        memory = _planned(plan, config)
     return [
         (
             f"model: {config.model.name}, {total:,} parameters, {trained:,} of them trained, on "
@@ -119,26 +121,27 @@ def examine(config: NodeConfig, card: str = "") -> list[str]:
         ),
         f"linear layers: {policy.arithmetic}",
         f"decoder: {generator.decoder_name}; training rows: {rows}",
-        (
-            f"context: {policy.context_length} tokens; chat template: "
-            f"{'yes' if policy.tokenizer.chat_template else 'no'}"
-        ),
+        f"context: {policy.context_length} tokens; chat template: {template}",
         f"tasks: {', '.join(tasks)}",
         *notes,
         sandbox.describe(sandbox.layers()),
-        *(_planned(plan, config) if plan else ["memory: not known for this device or model"]),
+        *memory,
     ]
 
 
 def with_dtype(config: NodeConfig, dtype: str) -> NodeConfig:
     """The configuration with another type of the weights."""
-    return config.model_copy(update={"model": config.model.model_copy(update={"dtype": dtype})})
+    model = config.model.model_copy(update={"dtype": dtype})
+    return config.model_copy(update={"model": model})
 
 
 def _bytes(size: str) -> float:
     """Bytes of a size that an option has, such as 8GB; 0 for none."""
-    known = SIZE.match(size)
-    return float(known[1]) * (GIB if known[2].upper() == "G" else MIB) if known else 0.0
+    match = SIZE.match(size)
+    if match is None:
+        return 0.0
+    unit = GIB if match[2].upper() == "G" else MIB
+    return float(match[1]) * unit
 
 
 def _planned(plan: "Plan", config: NodeConfig) -> list[str]:

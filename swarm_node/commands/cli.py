@@ -142,7 +142,9 @@ def dispatch(argv: list[str]) -> None:
     if "--help" in flags or "-h" in flags:
         print(f"{command.page}\n\nFor all options and their defaults: swarm-node {name} --help-all")
         return
-    command.do(["--help" if flag == "--help-all" else flag for flag in flags] + words)
+    if "--help-all" in flags:  # the parser of a command knows the long page by the usual name
+        flags = ["--help" if flag == "--help-all" else flag for flag in flags]
+    command.do(flags + words)
 
 
 @contextmanager

@@ -108,18 +108,15 @@ def _sandbox() -> Finding:
     """Which layers of the sandbox work here. Missing ones are only a note: scoring runs with the
     others.
     """
-    found = sandbox.layers()
-    return Finding(
-        "sandbox", Severity.OK if all(found.values()) else Severity.NOTE, sandbox.describe(found)
-    )
+    layers = sandbox.layers()
+    severity = Severity.OK if all(layers.values()) else Severity.NOTE
+    return Finding("sandbox", severity, sandbox.describe(layers))
 
 
 def _confinement() -> Finding:
     """What the network process, which talks to strangers, could reach if it were taken over."""
-    found, engines = (
-        confinement.layers_here(),
-        [path for path in confinement.ENGINES if os.access(path, os.W_OK)],
-    )
+    found = confinement.layers_here()
+    engines = [path for path in confinement.ENGINES if os.access(path, os.W_OK)]
     text = f"the network process is confined by {', '.join(found.held)}"
     if found.missing:
         text += (
@@ -264,10 +261,8 @@ def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding
         return
     try:
         asked = environment.sample(identity.peer_id if identity else PeerId(""), Round(0), 1)
-        (prompt,), (scores,) = (
-            environment.prompts(asked),
-            rewards_of_texts(environment, [(asked[0], ["0", "1"])]),
-        )
+        (prompt,) = environment.prompts(asked)
+        (scores,) = rewards_of_texts(environment, [(asked[0], ["0", "1"])])
     except UserError as error:
         yield Finding("scoring", Severity.BAD, str(error))
         return
@@ -338,9 +333,8 @@ def command(argv: list[str]) -> None:
     print(text)
     if config.bundle is not None:
         home, file = config.home.expanduser(), config.bundle.expanduser()
-        names = write_bundle(
-            file, config, control.ask(home) if in_use(home) else None, [*lines, text]
-        )
+        answer = control.ask(home) if in_use(home) else None
+        names = write_bundle(file, config, answer, [*lines, text])
         print(f"{file}: {', '.join(names)}; read it before you send it")
     sys.exit(code)
 

@@ -129,9 +129,9 @@ def _suited(config: EvaluationConfig) -> LearningConfig:
     settings = EnvironmentConfig(use=config.use, tasks=config.tasks, shots=config.shots)
     if "answer" in config.model_fields_set:
         settings = settings.model_copy(update={"answer": config.answer})
-    model = (
-        config.model if config.model.lora_rank else config.model.model_copy(update={"lora_rank": 0})
-    )
+    model = config.model
+    if not model.lora_rank:
+        model = model.model_copy(update={"lora_rank": 0})
     parts = {
         **part_of(config, LearningConfig),
         "model": model,
@@ -190,11 +190,13 @@ def command(argv: list[str]) -> None:
     name, home = _named(config.model.name if named else "", config.home.expanduser())
     if home is not None:
         config = going_on(config, home, say)
-    config = config.model_copy(update={"model": config.model.model_copy(update={"name": name})})
+    model = config.model.model_copy(update={"name": name})
+    config = config.model_copy(update={"model": model})
     check_model(config.model)  # before the live view, which captures printed lines
     rows = evaluate(config, Terminal(stderr=True))
     if config.json_output:
-        print(json.dumps({"tasks": [asdict(row) for row in rows[:-1]], "all": asdict(rows[-1])}))
+        *tasks, whole = map(asdict, rows)
+        print(json.dumps({"tasks": tasks, "all": whole}))
     else:
         Terminal().print(table(rows))
 

@@ -70,9 +70,11 @@ def admitting(invited: Invitation, card: Card, issuer: Identity, proof: bytes) -
     issuer may not do so.
     """
     own = Identity.from_seed_bytes(seed := secrets.token_bytes(32))
-    proof = certify(proof, issuer, own.peer_id, int(time.time()) + 30 * DAY, invited.network)
+    ends = int(time.time()) + 30 * DAY
+    proof = certify(proof, issuer, own.peer_id, ends, invited.network)
     invited = msgspec.structs.replace(invited, seed=seed, proof=proof)
-    if isinstance(found := judge(invited.proves(own), own.peer_id, card, time.time()), ProofFault):
+    found = judge(invited.proves(own), own.peer_id, card, time.time())
+    if isinstance(found, ProofFault):
         raise UserError(f"this key cannot let others in: {told(found)}")
     return invited
 
@@ -99,10 +101,8 @@ def admit(argv: list[str]) -> None:
     _, card = load_cards(config.manifest.expanduser())
     if not isinstance(card, Card) or not config.key.expanduser().exists():
         raise UserError("swarm admit needs FILE and --key: the manifest, and a key that it names")
-    named, addresses = (
-        (network_of(card), card.number, digest_of(card)),
-        card.bootstrap[:MAX_ADDRESSES],
-    )
+    named = network_of(card), card.number, digest_of(card)
+    addresses = card.bootstrap[:MAX_ADDRESSES]
     invited = Invitation(addresses, swarm_of(card), (), 0, *named)
     print(encode(admitting(invited, card, load_or_create(config.key.expanduser()), b"")))
 

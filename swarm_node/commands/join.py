@@ -59,11 +59,8 @@ def command(argv: list[str]) -> None:
         RUN.do(["--manifest", code, *flags])
         return
     config = from_command_line(NodeConfig, flags, "swarm-node join")
-    own = {
-        key: where
-        for key, where in origins(sources_of(NodeConfig, flags, "")[1]).items()
-        if where != "home"
-    }
+    _, sources = sources_of(NodeConfig, flags, "")
+    own = {key: where for key, where in origins(sources).items() if where != "home"}
     if TASKS not in own:
         check(invited, config)
     home = config.home.expanduser()

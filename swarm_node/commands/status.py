@@ -249,30 +249,31 @@ def peer_lines(answer: Mapping[str, Any]) -> list[str]:
     """Each peer on a line of its own, to be copied whole, with its figures and address in indented
     lines below.
     """
-    return [
-        printable(line, 400)
-        for peer in answer.get("network", {}).get("peers", ())
-        for line in (
-            str(peer["peer"]),
-            f"  {_figures(peer)}",
-            *(f"  {each}" for each in peer["addresses"][:1]),
-        )
-    ]
+    lines: list[str] = []
+    for peer in answer.get("network", {}).get("peers", ()):
+        lines += [str(peer["peer"]), f"  {_figures(peer)}"]
+        lines += [f"  {address}" for address in peer["addresses"][:1]]
+    return [printable(line, 400) for line in lines]
 
 
 def _figures(peer: Mapping[str, Any]) -> str:
     """How the peer is, what it gave and took, and what it was charged for."""
-    faults = ", ".join(f"{why}: {count}" for why, count in sorted(peer.get("faults", {}).items()))
-    parts = (
-        f"{peer['state']} {peer['note']}".strip(),
-        "never seen" if peer["last_seen"] is None else f"last seen {peer['last_seen']:.0f} s ago",
-        "" if peer["round"] is None else f"round {peer['round']}",
-        f"gave {peer.get('authored', 0)}",
-        f"took {peer.get('served', 0)}",
-        f"charged for {faults}" if faults else "",
-        f"practises {peer['asks']}" if peer.get("asks") else "",
-    )
-    return ", ".join(part for part in parts if part)
+    counts = sorted(peer.get("faults", {}).items())
+    faults = ", ".join(f"{why}: {count}" for why, count in counts)
+    parts = [f"{peer['state']} {peer['note']}".strip()]
+    if peer["last_seen"] is None:
+        parts.append("never seen")
+    else:
+        parts.append(f"last seen {peer['last_seen']:.0f} s ago")
+    if peer["round"] is not None:
+        parts.append(f"round {peer['round']}")
+    parts.append(f"gave {peer.get('authored', 0)}")
+    parts.append(f"took {peer.get('served', 0)}")
+    if faults:
+        parts.append(f"charged for {faults}")
+    if peer.get("asks"):
+        parts.append(f"practises {peer['asks']}")
+    return ", ".join(filter(None, parts))
 
 
 def status_command(argv: list[str]) -> None:
@@ -299,9 +300,10 @@ def peers_command(argv: list[str]) -> None:
         lines = [f"{answer['network'].get('connected', 0)} connected", *peer_lines(answer)]
     except SENSELESS as error:
         raise UserError(strange(home)) from error
-    print(
-        json.dumps(answer["network"].get("peers", [])) if config.json_output else "\n".join(lines)
-    )
+    if config.json_output:
+        print(json.dumps(answer["network"].get("peers", [])))
+    else:
+        print("\n".join(lines))
 
 
 def pause(argv: list[str]) -> None:

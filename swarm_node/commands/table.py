@@ -220,9 +220,8 @@ def find(words: Sequence[str]) -> tuple[str, ListedCommand, list[str]]:
     from swarm_node.common.nearest import meant
 
     name = " ".join(words[:2]) if group(words[0]) else words[0]
-    near = meant(name.replace(" ", "."), [each.replace(" ", ".") for each in COMMANDS]).replace(
-        ".", " "
-    )
+    dotted = [command.replace(" ", ".") for command in COMMANDS]
+    near = meant(name.replace(" ", "."), dotted).replace(".", " ")
     if name in RENAMED or near.endswith(f" {name}"):
         raise UserError(f"{name} was renamed: it is now swarm-node {RENAMED.get(name, near)}")
     advice = f"did you mean {near}?" if near else "there is none like it;"

@@ -24,9 +24,12 @@ def installed(name: str, *elsewhere: Path) -> str:
     """The path of a program: in PATH, else the first of these files that exists; "" if none is
     there.
     """
-    folders = [part for part in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(part)]
-    found = shutil.which(name, path=os.pathsep.join(folders)) if folders else None
-    return found or next((str(file) for file in elsewhere if os.access(file, os.X_OK)), "")
+    search_path = os.environ.get("PATH", "").split(os.pathsep)
+    folders = list(filter(os.path.isabs, search_path))
+    program = shutil.which(name, path=os.pathsep.join(folders)) if folders else None
+    if program:
+        return program
+    return next((str(file) for file in elsewhere if os.access(file, os.X_OK)), "")
 
 
 def said(program: str, arguments: Sequence[str], seconds: float) -> str:

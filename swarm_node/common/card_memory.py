@@ -88,12 +88,12 @@ def installed_torch() -> Build:
         for folder in (found and found.submodule_search_locations) or ():
             with (Path(folder) / "version.py").open("rb") as content:
                 text = content.read(VERSION_BYTES).decode(errors="replace")
-    values = {
-        name: re.search(_LITERAL.format(name), text, re.MULTILINE)
-        for name in ("__version__", "cuda", "hip")
-    }
-    version, cuda, hip = (found[1] if found else "" for found in values.values())
-    return Build(version, cuda, bool(hip))
+
+    def literal(name: str) -> str:
+        match = re.search(_LITERAL.format(name), text, re.MULTILINE)
+        return match[1] if match else ""
+
+    return Build(literal("__version__"), literal("cuda"), bool(literal("hip")))
 
 
 def _least(rooms: Sequence[Room]) -> Room | None:
@@ -144,7 +144,9 @@ def _row(line: str, fields: Sequence[str]) -> dict[str, str]:
     is the last.
     """
     words = [printable(word.strip()) for word in line.split(",", len(fields) - 1)]
-    return dict(zip(fields, words, strict=True)) if len(words) == len(fields) else {}
+    if len(words) != len(fields):
+        return {}
+    return dict(zip(fields, words, strict=True))
 
 
 def _nvidia_room(row: Mapping[str, str], build: Build) -> Room | None:

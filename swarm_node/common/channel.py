@@ -108,9 +108,8 @@ class Talk(Generic[Down, Up]):
             for each in self._types
         ]
         digest = hashlib.sha256(json.dumps(schemas, sort_keys=True).encode()).digest()
-        return Frames(
-            self._types[0], self._most, len(digest).to_bytes(LENGTH_BYTES, "big") + digest
-        )
+        hello = len(digest).to_bytes(LENGTH_BYTES, "big") + digest
+        return Frames(self._types[0], self._most, hello)
 
 
 class Channel(Generic[In, Out]):

@@ -42,17 +42,17 @@ def clean_environment(
     kept: tuple[str, ...] = KEPT_VARIABLES, more: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """The variables of `kept` that are set, PYTHONUTF8=1, and `more`."""
-    return {name: os.environ[name] for name in kept if name in os.environ} | {
-        "PYTHONUTF8": "1",
-        **(more or {}),
-    }
+    environment = {name: os.environ[name] for name in kept if name in os.environ}
+    environment["PYTHONUTF8"] = "1"
+    environment.update(more or {})
+    return environment
 
 
 def without_secrets(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """All variables but those whose names say that they hold a secret, and `more`."""
-    return {name: value for name, value in os.environ.items() if not SECRET.search(name)} | dict(
-        more or {}
-    )
+    plain = {name: value for name, value in os.environ.items() if not SECRET.search(name)}
+    plain.update(more or {})
+    return plain
 
 
 def usable_cores() -> int:

@@ -120,7 +120,8 @@ def escaped(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_SHOWN.get(char, "?") if _obeyed(char) else char for char in text)
+    chars = [_SHOWN.get(char, "?") if _obeyed(char) else char for char in text]
+    return "".join(chars)
 
 
 def _obeyed(char: str) -> bool:

@@ -212,9 +212,8 @@ def write_bytes(path: Path, content: bytes | Iterable[memoryview], mode: int = 0
     try:
         # Left by a killed process with this id, or a link that somebody put there
         part.unlink(missing_ok=True)
-        with open(
-            os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "wb"
-        ) as file:
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+        with open(descriptor, "wb") as file:
             file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()
             os.fsync(file.fileno())

@@ -95,12 +95,16 @@ def ruleset(allowed: Mapping[Path, int], tcp: bool) -> int:
     known = landlock()
     if known < 1:
         return -1
-    files = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(known, 16)) - 1
+    rights_on_files = {1: 13, 2: 14, 3: 15, 4: 15}.get(known, 16)  # how many this kernel knows
+    files = (1 << rights_on_files) - 1
     network = 0b11 if known >= 4 and not tcp else 0
     scoped = 0b11 if known >= SIGNALS_SINCE else 0  # abstract Unix sockets, signals
-    attributes = struct.pack("QQQ", files, network, scoped)[
-        : 8 if known < 4 else 16 if known < SIGNALS_SINCE else 24
-    ]
+    size = 24  # bytes: a kernel takes no field that it does not know
+    if known < SIGNALS_SINCE:
+        size = 16
+    if known < 4:
+        size = 8
+    attributes = struct.pack("QQQ", files, network, scoped)[:size]
     rules = _checked(
         _libc().syscall(_CREATE_RULESET, attributes, len(attributes), 0), "landlock_create_ruleset"
     )
@@ -169,8 +173,10 @@ def _capabilities() -> tuple[int, int, int]:
 
 
 def _set_capabilities(effective: int, permitted: int, inheritable: int) -> None:
-    header, sets = struct.pack("=Ii", _CAPABILITY_VERSION, 0), (effective, permitted, inheritable)
-    low, high = [one & 0xFFFFFFFF for one in sets], [one >> 32 for one in sets]
+    header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
+    sets = (effective, permitted, inheritable)
+    low = [capabilities & 0xFFFFFFFF for capabilities in sets]
+    high = [capabilities >> 32 for capabilities in sets]
     _checked(_libc().capset(header, struct.pack("=6I", *low, *high)), "capset")
 
 

@@ -31,9 +31,9 @@ def absolute(target: str) -> str:
     """
     place, asked, named = target.rpartition("?")
     where, colon, name = named.partition(":")
-    return (
-        place + asked + os.path.abspath(where) + colon + name if where.endswith(".py") else target
-    )
+    if not where.endswith(".py"):
+        return target
+    return f"{place}{asked}{os.path.abspath(where)}{colon}{name}"
 
 
 @contextmanager

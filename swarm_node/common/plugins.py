@@ -2,12 +2,13 @@
 configuration.
 
 A package registers a name by an entry point of a group `swarm_node.KIND`, of the kinds in GROUPS.
-What ships of these kinds is registered the same way, in pyproject.toml. Code of another package is
-imported only if a configuration names it, except sections of options.
+What ships of these kinds is registered the same way, in pyproject.toml, but for the rules for
+advantages, which stand in a table. Code of another package is imported only if a configuration
+names it, except sections of options.
 
 All else that a node can be made of stands in a table in the code: `commands/table.py`, `OBSERVERS`
-of `commands/run.py`, `LAYERS` of `rollouts/defence.py`, `BACKENDS` of
-`network/transport/libraries.py`, `ENGINES` of `simulation/engines/choice.py`.
+of `commands/run.py`, `LAYERS` of `rollouts/defence.py`, `ADVANTAGES` of `rollouts/advantages.py`,
+`BACKENDS` of `network/transport/libraries.py`, `ENGINES` of `simulation/engines/choice.py`.
 """
 
 import difflib
@@ -56,10 +57,12 @@ def registered(kind: str) -> dict[str, EntryPoint]:
             "the installed package has another version than this code: run make install, or "
             "pip install again"
         )
-    found = points.select(group=f"swarm_node.{kind}") if kind in GROUPS else []
-    return {
-        point.name: point for point in sorted(found, key=lambda point: (is_ours(point), point.name))
-    }
+    if kind not in GROUPS:
+        return {}
+    group = points.select(group=f"swarm_node.{kind}")
+    # Ours come last, and so take a name that another package has, too
+    ours_last = sorted(group, key=lambda point: (is_ours(point), point.name))
+    return {point.name: point for point in ours_last}
 
 
 def is_ours(point: EntryPoint) -> bool:

@@ -15,7 +15,6 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import groupby
-from operator import itemgetter
 from urllib.parse import quote, unquote
 
 HIDDEN = "***"  # in place of a secret
@@ -110,28 +109,31 @@ def without_secrets(text: str, secrets: Iterable[str], part: int = PART) -> str:
                 hidden[start : start + size] = [True] * size
     if True not in hidden:
         return text
-    return "".join(
-        HIDDEN if run else "".join(char for char, _ in chars)
-        for run, chars in groupby(zip(text, hidden, strict=True), key=itemgetter(1))
-    )
+    parts: list[str] = []
+    start = 0
+    for is_hidden, run in groupby(hidden):
+        end = start + len(list(run))
+        parts.append(HIDDEN if is_hidden else text[start:end])
+        start = end
+    return "".join(parts)
 
 
 @lru_cache(maxsize=64)
 def _pieces(secret: str, size: int) -> frozenset[str]:
     """All that stands in so many characters in a row of a form of this secret."""
-    return frozenset(
-        form[start : start + size]
-        for form in _forms(secret)
-        for start in range(len(form) - size + 1)
-    )
+    pieces = set[str]()
+    for form in _forms(secret):
+        starts = range(len(form) - size + 1)
+        pieces.update(form[start : start + size] for start in starts)
+    return frozenset(pieces)
 
 
 def _forms(secret: str) -> set[str]:
     """The ways in which this secret may be written."""
-    packed = {
-        # The same, whatever stands before it
-        b64encode(b"\0" * shift + secret.encode(errors="replace")).decode().rstrip("=")[kept:]
-        for shift, kept in enumerate((0, 2, 3))
-    }
+    data = secret.encode(errors="replace")
+    packed = set[str]()
+    for shift, changed in enumerate((0, 2, 3)):  # the first signs, which what stands before changes
+        encoded = b64encode(b"\0" * shift + data).decode()
+        packed.add(encoded.rstrip("=")[changed:])
     quoted = {quote(secret, safe="", errors="replace"), quote(secret, errors="replace")}
     return {secret, unquote(secret), *quoted, *packed}

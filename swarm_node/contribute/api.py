@@ -146,13 +146,9 @@ class ModelServer:
                 content += chunk
                 if len(content) > most:
                     raise _above(most)
-            return Reply(
-                response.status_code,
-                _unpacked(bytes(content), headers.get("Content-Encoding", ""), most),
-                headers.get("Retry-After", ""),
-                kind,
-                headers.get("Location", ""),
-            )
+            unpacked = _unpacked(bytes(content), headers.get("Content-Encoding", ""), most)
+            wait = headers.get("Retry-After", "")
+            return Reply(response.status_code, unpacked, wait, kind, headers.get("Location", ""))
 
 
 def _above(most: int) -> Broken:
@@ -269,12 +265,8 @@ class ApiGenerator:
                     raise
                 told = f"{self._clean(str(error))}; attempt {attempt} of {attempts}"
                 self._say(f"{told}; {error.advice}" if attempt == 1 else told)
-                self._pause(
-                    max(
-                        error.wait,
-                        jittered(backoff(attempt - 1, FIRST_WAIT, LONGEST_WAIT), self._random),
-                    )
-                )
+                usual = backoff(attempt - 1, FIRST_WAIT, LONGEST_WAIT)
+                self._pause(max(error.wait, jittered(usual, self._random)))
                 if attempt == attempts:
                     raise
                 attempt += 1
@@ -517,6 +509,5 @@ def _seconds(text: str, now: float) -> float:
     except (ValueError, TypeError, IndexError, OverflowError):
         return 0.0
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return min(
-        max(0.0, (at - datetime.fromtimestamp(now, UTC)).total_seconds()), LONGEST_RETRY_AFTER
-    )
+    seconds = (at - datetime.fromtimestamp(now, UTC)).total_seconds()
+    return min(max(0.0, seconds), LONGEST_RETRY_AFTER)

@@ -92,7 +92,8 @@ class Dialect:
             **({} if config.thinking else NO_THINKING),
         }
         ours = {name: value for name, value in body.items() if name not in self._dropped}
-        return {name: value for name, value in {**ours, **self._extra}.items() if value is not None}
+        whole = {**ours, **self._extra}
+        return {name: value for name, value in whole.items() if value is not None}
 
     def learn(self, complaint: Complaint, body: Mapping[str, Any]) -> str:
         """Learns from why the server refused this request. Returns a line that says what is done
@@ -111,17 +112,15 @@ class Dialect:
 
     def _messages(self, prompt: str) -> list[dict[str, Any]]:
         system = self._config.environment.system
-        turns = [("user", prompt)]
+        if system and self._no_system:
+            return [self._message("user", f"{system}\n\n{prompt}")]
         if system:
-            turns = (
-                [("user", f"{system}\n\n{prompt}")]
-                if self._no_system
-                else [("system", system), *turns]
-            )
-        return [
-            {"role": role, "content": [{"type": "text", "text": text}] if self._parts else text}
-            for role, text in turns
-        ]
+            return [self._message("system", system), self._message("user", prompt)]
+        return [self._message("user", prompt)]
+
+    def _message(self, role: str, text: str) -> dict[str, Any]:
+        content = [{"type": "text", "text": text}] if self._parts else text
+        return {"role": role, "content": content}
 
     def _learn_length(self, words: str, body: Mapping[str, Any]) -> str:
         named = names(words, NEW_LENGTH) or (names(words, LENGTH) and _REFUSED.search(words))

@@ -93,11 +93,7 @@ class Contributor:
         groups: list[Group] = []
         for question, prompt in paired(questions, self._environment.prompts(questions)):
             self.asking = question
-            several = self._environment.catalogue.turns(question) > 1
-            made = (
-                prompt if isinstance(prompt, Skipped) else SEVERAL if several else complete(prompt)
-            )
-            group = made if isinstance(made, Skipped) else self._informative(question, made, now)
+            group = self._group_of(question, prompt, complete, now)
             if isinstance(group, Skipped):
                 self.skipped[group.reason] += 1
                 self._in_vain.update([group.reason] if group.reason in REMEDIES else [])
@@ -137,6 +133,19 @@ class Contributor:
             f"{many} groups in a row would teach nothing, {found}, such as {self._example!r}: "
             f"{REMEDIES[reason]}"
         )
+
+    def _group_of(
+        self, question: Question, prompt: str | Skipped, complete: Complete, now: Round
+    ) -> Group | Skipped:
+        """The completions of one question with their rewards, if they are worth publishing."""
+        if isinstance(prompt, Skipped):
+            return prompt
+        if self._environment.catalogue.turns(question) > 1:
+            return SEVERAL
+        completions = complete(prompt)
+        if isinstance(completions, Skipped):
+            return completions
+        return self._informative(question, completions, now)
 
     def _informative(
         self, question: Question, completions: tuple[Episode, ...], now: Round
@@ -288,7 +297,9 @@ def _named(char: str) -> str:
     """What this character is, without showing a part of a key."""
     if char in "\"'":
         return "a quotation mark"
-    return "a space" if char == " " else "none of ASCII" if char > "~" else "a control character"
+    if char == " ":
+        return "a space"
+    return "none of ASCII" if char > "~" else "a control character"
 
 
 def _pause(seconds: float) -> None:

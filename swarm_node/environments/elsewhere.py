@@ -29,10 +29,8 @@ def ask(
     names the source in errors, such as data set FILE. UserError: one line; TemporaryError where the
     cause may pass.
     """
-    command, asked = (
-        [sys.executable, "-P", "-m", module],
-        {"config": revealed(config), "out": str(out or "")},
-    )
+    command = [sys.executable, "-P", "-m", module]
+    asked = {"config": revealed(config), "out": str(out or "")}
 
     def run() -> "subprocess.CompletedProcess[str]":
         return run_within(SECONDS, command, json.dumps(asked), env=environment)

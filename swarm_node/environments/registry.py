@@ -57,11 +57,12 @@ def tasks_of(config: HasEnvironments) -> tuple[str, ...]:
     settings = config.environment
     if settings.tasks:
         return settings.tasks
-    known = kinds(settings.use)
-    asked = known[: len(settings.use)] if settings.use else [kind for kind in known if kind.usual]
-    if brought := tuple(task for kind in known for task in kind.brought(config)):
+    all_kinds = kinds(settings.use)
+    if brought := tuple(task for kind in all_kinds for task in kind.brought(config)):
         return brought
-    return tuple(task for kind in asked for task in kind.default_tasks)
+    # Those in use come first
+    in_use = all_kinds[: len(settings.use)] or [kind for kind in all_kinds if kind.usual]
+    return tuple(task for kind in in_use for task in kind.default_tasks)
 
 
 def first_tasks(config: HasEnvironments) -> tuple[str, ...]:
@@ -69,11 +70,12 @@ def first_tasks(config: HasEnvironments) -> tuple[str, ...]:
     the user's own. If it names no environment either, they come from the environments whose prompts
     the model continues.
     """
-    known, use = kinds(config.environment.use), config.environment.use
+    use = config.environment.use
+    all_kinds = kinds(use)
     if names_tasks(config):
         return ()
-    asked = known[: len(use)] if use else [kind for kind in known if kind.continued]
-    return tuple(task for kind in asked for task in kind.first_tasks)
+    in_use = all_kinds[: len(use)] or [kind for kind in all_kinds if kind.continued]
+    return tuple(task for kind in in_use for task in kind.first_tasks)
 
 
 def candidates(config: HasEnvironments, larger: bool) -> tuple[str, ...]:
@@ -81,13 +83,14 @@ def candidates(config: HasEnvironments, larger: bool) -> tuple[str, ...]:
     none if a configuration names tasks or questions of the user's own. Those of the environments in
     use, else of all.
     """
-    known, use = kinds(config.environment.use), config.environment.use
+    use = config.environment.use
+    all_kinds = kinds(use)
     if names_tasks(config):
         return ()
-    asked = known[: len(use)] if use else known
-    return tuple(
-        task for kind in asked for task in (kind.larger_candidates if larger else kind.candidates)
-    )
+    in_use = all_kinds[: len(use)] or all_kinds
+    if larger:
+        return tuple(task for kind in in_use for task in kind.larger_candidates)
+    return tuple(task for kind in in_use for task in kind.candidates)
 
 
 def names_tasks(config: HasEnvironments) -> bool:
@@ -100,11 +103,14 @@ def by_kind(config: HasEnvironments) -> list[tuple[EnvironmentKind, list[str]]]:
     """The tasks of each environment that has one of them, in the order of the registry.
     UnknownTaskError.
     """
-    known = kinds(config.environment.use)
-    homes = [(task, find(task, known)) for task in tasks_of(config)]
-    return [
-        (kind, own) for kind in known if (own := [task for task, home in homes if home is kind])
-    ]
+    all_kinds = kinds(config.environment.use)
+    homes = [(task, find(task, all_kinds)) for task in tasks_of(config)]
+    by_kind: list[tuple[EnvironmentKind, list[str]]] = []
+    for kind in all_kinds:
+        tasks = [task for task, home in homes if home is kind]
+        if tasks:
+            by_kind.append((kind, tasks))
+    return by_kind
 
 
 def leaving(config: HasEnvironments) -> str:

@@ -167,11 +167,11 @@ class Answers:
         form = FORMS[self.form]
         if not shots:
             return f"{question}\n\n{form.sentence}" if form.sentence else question
-        shown = [
-            (asked, answer if form.read(answer) else form.written.format(answer))
-            for asked, answer in shots
-        ]
-        return "".join(_solved(*each) for each in shown) + question
+        solved = ""
+        for asked, answer in shots:
+            written = answer if form.read(answer) else form.written.format(answer)
+            solved += _solved(asked, written)
+        return solved + question
 
 
 WHOLE = Answers()
@@ -196,8 +196,10 @@ def rewards_of_texts(
     """The rewards of texts, each of them an episode of one turn. For whoever has texts and no
     group.
     """
-    asked = [(question, [(Turn(text),) for text in texts]) for question, texts in completions]
-    return [_rewards(plays) for plays in environment.play(asked)]
+    to_play: list[ToPlay] = []
+    for question, texts in completions:
+        to_play.append((question, [(Turn(text),) for text in texts]))
+    return [_rewards(plays) for plays in environment.play(to_play)]
 
 
 def _rewards(plays: Plays) -> Rewards:
@@ -288,18 +290,18 @@ class ScoredEnvironment:
         return self._known
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
-        return [
-            self._shown(question, bare) if isinstance(bare, str) else bare
-            for question, bare in paired(questions, self.bare(questions))
-        ]
+        prompts = list[str | Skipped]()
+        for question, bare in paired(questions, self.bare(questions)):
+            prompts.append(self._shown(question, bare) if isinstance(bare, str) else bare)
+        return prompts
 
     def bare(self, questions: Sequence[Question]) -> list[str | Skipped]:
         """Prompts without shots, which are the same on all nodes."""
-        found = {
-            q: known
-            for q in questions
-            if (known := self._refused(q) or self._prompts.use(q)) is not None
-        }
+        found: dict[Question, str | Skipped] = {}
+        for question in questions:
+            prompt = self._refused(question) or self._prompts.use(question)
+            if prompt is not None:
+                found[question] = prompt
         missing = [q for q in dict.fromkeys(questions) if q not in found]
         replies = self.scoring.ask([self._request(question, None) for question in missing])
         for question, reply in paired(missing, replies):
@@ -427,18 +429,22 @@ class ScoredEnvironment:
         """
         if task not in self._shots:
             places = [self._question(task, SHOTS_SEED, index) for index in range(2 * count + 1)]
-            asked, answers = (
-                self.scoring.ask([self._request(q, ask) for q in places]) for ask in (None, ())
-            )
+            prompts = self.scoring.ask([self._request(question, None) for question in places])
+            answers = self.scoring.ask([self._request(question, ()) for question in places])
             if Skipped(NOT_SHOWN) in answers:
                 raise UserError(
                     f"questions of {self.name} show no answers, so they take no shots: set "
                     "environment.shots to 0"
                 )
-            pairs = {one: other for one, other in paired(asked, answers) if isinstance(one, str)}
-            self._shots[task] = [
-                (one, other) for one, other in pairs.items() if isinstance(other, str)
-            ][: count + 1]
+            pairs = {
+                prompt: answer
+                for prompt, answer in paired(prompts, answers)
+                if isinstance(prompt, str)
+            }
+            shots = [
+                (prompt, answer) for prompt, answer in pairs.items() if isinstance(answer, str)
+            ]
+            self._shots[task] = shots[: count + 1]
         return self._shots[task]
 
     def _question(self, task: tuple[str, str], seed: int, index: int) -> Question:
@@ -542,11 +548,12 @@ class Mixture:
 
     @property
     def catalogue(self) -> Catalogue:
-        known = [each.catalogue for each in self._environments.values()]
-        return Catalogue(
-            {name: entry for each in known for name, entry in each.environments.items()},
-            {name: turns for each in known for name, turns in each.several.items()},
-        )
+        environments: dict[str, tuple[str, Tasks]] = {}
+        several: dict[str, int] = {}
+        for environment in self._environments.values():
+            environments.update(environment.catalogue.environments)
+            several.update(environment.catalogue.several)
+        return Catalogue(environments, several)
 
     def prompts(self, questions: Sequence[Question]) -> list[str | Skipped]:
         return self._asked(

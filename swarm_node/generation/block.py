@@ -257,8 +257,11 @@ class Distinct:
             rows.setdefault(one[0] // group, []).append(one)
         width = max(map(len, rows.values()))
         self._shape = len(rows), width
-        parents = [[slot for slot, _ in row] for row in rows.values()]
-        self._decoder.keep(torch.tensor([row + [-1] * (width - len(row)) for row in parents]))
+        padded: list[list[int]] = []  # -1: a slot without a parent, as many in each row
+        for row in rows.values():
+            parents = [slot for slot, _ in row]
+            padded.append(parents + [-1] * (width - len(row)))
+        self._decoder.keep(torch.tensor(padded))
         return {
             one: width * number + k
             for number, row in enumerate(rows.values())

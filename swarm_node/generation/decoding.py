@@ -107,18 +107,15 @@ def _joined(caches: Sequence[Any]) -> Any:
         for name in ("conv_states", "recurrent_states"):
             states = getattr(first, name, {})
             for k, state in states.items():
-                states[k] = (
-                    None
-                    if state is None
-                    else torch.cat([state, *(getattr(x, name)[k] for x in others)])
-                )
+                if state is not None:
+                    of_others = [getattr(layer, name)[k] for layer in others]
+                    states[k] = torch.cat([state, *of_others])
         for name in ("keys", "values"):
             if getattr(first, name, None) is not None:
                 parts = [getattr(layer, name) for layer in (first, *others)]
                 width = parts[0].shape[2]
-                setattr(
-                    first, name, torch.cat([F.pad(x, (0, 0, width - x.shape[2], 0)) for x in parts])
-                )
+                padded = [F.pad(part, (0, 0, width - part.shape[2], 0)) for part in parts]
+                setattr(first, name, torch.cat(padded))
     return whole
 
 
@@ -155,10 +152,8 @@ class ModelDecoder:
             outputs.append(_forward(self._policy, **fed, use_cache=True, logits_to_keep=1))
         self._name = next(name for name in CACHES if name in outputs[0])
         fed_as = [index for part in parts for index in part]
-        rows = to_device(
-            [fed_as.index(k) for k in range(len(prompts)) for _ in range(group_size)],
-            self._policy.device,
-        )
+        places = [fed_as.index(k) for k in range(len(prompts)) for _ in range(group_size)]
+        rows = to_device(places, self._policy.device)
         self._cache = _joined([output[self._name] for output in outputs])
         self._attends = any(
             getattr(layer, "keys", None) is not None for layer in self._cache.layers
@@ -234,11 +229,8 @@ class RecomputeDecoder:
         parts: list[Tensor] = [torch.empty(0)] * len(self._sequences)
         for indices in _by_length(self._sequences):
             ids = to_device([self._sequences[i] for i in indices], self._policy.device)
-            for index, row in zip(
-                indices,
-                _forward(self._policy, input_ids=ids, use_cache=False).logits[:, -1],
-                strict=True,
-            ):
+            logits = _forward(self._policy, input_ids=ids, use_cache=False).logits[:, -1]
+            for index, row in zip(indices, logits, strict=True):
                 parts[index] = row
         return torch.stack(parts)
 
@@ -250,11 +242,12 @@ def agrees(decoder_type: type[Any], policy: Policy) -> bool | None:
     """
     vocabulary = policy.model.get_input_embeddings().weight.shape[0]
     first = [(7 * i + 3) % vocabulary for i in range(WORTH + 5)]
-    prompts = [first, [*first[:WORTH], *[(11 * i + 1) % vocabulary for i in range(3)]]]
-    fed = [
-        torch.tensor([(13 * i + k) % vocabulary for i in range(4)], device=policy.device)
-        for k in (2, 5, 7)
-    ]
+    other_end = [(11 * i + 1) % vocabulary for i in range(3)]
+    prompts = [first, [*first[:WORTH], *other_end]]
+    fed: list[Tensor] = []  # the tokens of each step, one for each slot
+    for step in (2, 5, 7):
+        tokens = [(13 * i + step) % vocabulary for i in range(4)]
+        fed.append(torch.tensor(tokens, device=policy.device))
     slots = torch.tensor(
         [[[0, 1], [2, 3]], [[1, 1], [2, 3]], [[0, -1], [2, 3]]], device=policy.device
     )

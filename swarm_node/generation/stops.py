@@ -37,11 +37,10 @@ class Stops:
         newest = ids[-1]
         if newest not in self._closing:
             self._closing[newest] = not self._last.isdisjoint(self._decoded([newest]))
-        return (
-            self._closing[newest]
-            and self._in(self._decoded(ids[-self._tail :]))
-            and self._in(self._decoded(ids))
-        )
+        if not self._closing[newest]:
+            return False
+        # The end of the text first, since it is quick to decode
+        return self._in(self._decoded(ids[-self._tail :])) and self._in(self._decoded(ids))
 
     def completions(self, group: Sequence[Sequence[int]]) -> tuple[Episode, ...] | Skipped:
         """Text and end of each completion of a group, from its tokens: both EOS and a string end
@@ -52,10 +51,10 @@ class Stops:
         cut = [self._cut(text) for text in texts]
         if max(len(text) for text, _ in cut) > MAX_EPISODE_CHARS:
             return Skipped("completion longer than the protocol allows")
-        return tuple(
-            Episode.of(text=text, ended=stopped or end < len(ids))
-            for (ids, end), (text, stopped) in paired(paired(group, ends), cut)
-        )
+        episodes: list[Episode] = []
+        for (ids, end), (text, stopped) in paired(paired(group, ends), cut):
+            episodes.append(Episode.of(text=text, ended=stopped or end < len(ids)))
+        return tuple(episodes)
 
     def _end_of(self, ids: Sequence[int]) -> int:
         """How many of these tokens are text: all but an EOS token after them."""

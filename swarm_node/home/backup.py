@@ -84,9 +84,8 @@ def restore(file: Path, home: Path) -> list[str]:
     """
     if in_use(home):
         raise TemporaryError(f"a node runs in {home}: stop it, or choose another --home")
-    if any(os.path.lexists(home / name) for name in (KEY_FILE, *FOLDERS)) or any(
-        (home / x).is_dir() for x in FILES
-    ):
+    is_taken = any(os.path.lexists(home / name) for name in (KEY_FILE, *FOLDERS))
+    if is_taken or any((home / name).is_dir() for name in FILES):
         raise UserError(f"home {home} holds a node already: choose another --home, or move it away")
     try:
         with open_to_read(file) as content:

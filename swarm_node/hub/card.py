@@ -83,9 +83,8 @@ def story(home: Path, rounds: int, model: Mapping[str, Any]) -> Story:
     """The story of a home after `rounds` rounds of this model. What is missing there is left
     out.
     """
-    told = Story(
-        str(model["name"]), licence(str(model["name"])), rounds, adapters=int(model["lora_rank"])
-    )
+    name = str(model["name"])
+    told = Story(name, licence(name), rounds, adapters=int(model["lora_rank"]))
     told.given, told.revision = told.model, str(model.get("revision", ""))
     known = KNOWN.get(told.model)
     told.described = described(told.model)
@@ -128,13 +127,9 @@ def _environment(task: str, settings: Mapping[str, Any]) -> str:
     try:
         return find(task, kinds(())).name
     except UnknownTaskError:
-        return (
-            ", ".join(
-                str(name).rpartition(":")[2]
-                for name in settings.get("environment", {}).get("use") or ()
-            )
-            or UNKNOWN
-        )
+        used = settings.get("environment", {}).get("use") or ()
+        classes = [str(name).rpartition(":")[2] for name in used]
+        return ", ".join(classes) or UNKNOWN
 
 
 def licence(model: str) -> str:
@@ -186,29 +181,28 @@ def card(told: Story) -> str:
     versions = (
         f"{package} {told.versions[package]}" for package in MADE_WITH if package in told.versions
     )
-    lines = [
-        *head,
-        f"# {name}, trained by a swarm",
-        "",
-        (
-            f"- base model: {name}{f' at {told.revision}' if told.revision else ''}; its licence: "
-            f"{told.licence}"
-        ),
-        *([f"- that is {told.described}"] if told.given in KNOWN else []),
+    revision = f" at {told.revision}" if told.revision else ""
+    data = f" of {told.data}" if told.data else ""
+    lines = [*head, f"# {name}, trained by a swarm", ""]
+    lines.append(f"- base model: {name}{revision}; its licence: {told.licence}")
+    if told.given in KNOWN:
+        lines.append(f"- that is {told.described}")
+    lines += [
         f"- trained: {how}, by GRPO on {of} completions, {told.rounds} rounds",
         f"- learning rate {rate}, completions of at most {longest} tokens",
         f"- swarm: {told.swarm or UNKNOWN}; {external}",
-        f"- questions: {', '.join(told.tasks) or UNKNOWN}"
-        + (f" of {told.data}" if told.data else ""),
+        f"- questions: {', '.join(told.tasks) or UNKNOWN}{data}",
         f"- environment: {', '.join(told.environments) or UNKNOWN}",
         f"- made with: {', '.join(versions) or UNKNOWN}",
-        *([f"- {APART}"] if told.apart else []),
-        "",
-        *_curve("Mean reward of local completions", told.rewards),
-        *_curve("Reward on held-out questions", told.validated),
-        *([EXTERNAL] if told.external else []),
-        "Measure the model on your own task before you rely on it.",
     ]
+    if told.apart:
+        lines.append(f"- {APART}")
+    lines.append("")
+    lines += _curve("Mean reward of local completions", told.rewards)
+    lines += _curve("Reward on held-out questions", told.validated)
+    if told.external:
+        lines.append(EXTERNAL)
+    lines.append("Measure the model on your own task before you rely on it.")
     return "\n".join(lines) + "\n"
 
 
@@ -218,8 +212,9 @@ def _curve(title: str, points: Sequence[tuple[int, float]]) -> list[str]:
         return []
     size = max(1, -(-len(points) // POINTS))
     parts = [points[k : k + size] for k in range(0, len(points), size)]
-    rows = [
-        f"| {part[0][0]} to {part[-1][0]} | {fmean(value for _, value in part):.3f} |"
-        for part in parts
-    ]
+    rows: list[str] = []
+    for part in parts:
+        (first, _), (last, _) = part[0], part[-1]
+        average = fmean(value for _, value in part)
+        rows.append(f"| {first} to {last} | {average:.3f} |")
     return [f"{title}:", "", "| rounds | mean |", "|---|---|", *rows, ""]

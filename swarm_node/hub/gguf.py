@@ -152,9 +152,11 @@ def _words(
     writer.add_tokenizer_pre(_splitting(tokenizer))
     writer.add_token_list([token for token, _ in listed])
     writer.add_token_types([kind for _, kind in listed])
-    writer.add_token_merges(
-        [each if isinstance(each, str) else " ".join(each) for each in model["merges"]]
-    )
+    # A merge is a text, or a list of its two parts in newer files
+    merges = list[str]()
+    for merge in model["merges"]:
+        merges.append(merge if isinstance(merge, str) else " ".join(merge))
+    writer.add_token_merges(merges)
     from transformers import AutoTokenizer
 
     from swarm_node.policy.policy import turn_end

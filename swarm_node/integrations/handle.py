@@ -47,11 +47,11 @@ class RunningNode:
     @property
     def round(self) -> int:
         """Rounds that are done, those of earlier starts included."""
-        known = [
-            each.get("rounds") or each.get("report", {}).get("round", -1) + 1
-            for each in self.events()
-        ]
-        return max(known, default=0)
+        most = 0
+        for event in self.events():
+            rounds = event.get("rounds") or event.get("report", {}).get("round", -1) + 1
+            most = max(most, rounds)
+        return most
 
     @property
     def accuracy(self) -> float | None:

@@ -29,6 +29,7 @@ from swarm_node.policy.memory_plan import fitted
 from swarm_node.policy.plan import Plan, amount
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.tried import Tried
+from swarm_node.rollouts.advantages import ADVANTAGES
 from swarm_node.rollouts.defence import LAYERS, LayeredDefence
 from swarm_node.rollouts.inbox import Inbox
 from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
@@ -193,7 +194,7 @@ def build_trainer(
         config.generation,
         reference,
         objective=plugins.load("objectives", training.objective),
-        advantages=plugins.load("advantages", training.scale_rewards),
+        advantages=plugins.chosen("advantages", training.scale_rewards, ADVANTAGES),
     )
 
 

@@ -1,6 +1,18 @@
 """Groups as token ids, micro-batches of them, and the tensors of a micro-batch. Only `tokenise`
 encodes for training.
 
+Theory of operation
+===================
+
+    Group  --tokenise-->  TokenGroup  --pieces, micro-batches-->  Batch  --forward, loss-->  step
+    texts, rewards        one prompt, a Row of ids                tensors
+                          for each completion
+
+What is recorded of a completion stays in its `Row` until the tensors are built: the ids that were
+generated, their log-probs, how old the weights were. An external completion has text alone, and is
+encoded here, by this node's tokenizer. Advantages are those within the whole group: they are
+computed before it is cut into pieces.
+
 A batch has one of two layouts. In *rows* a row is a prompt and one completion. Prompts are padded
 on the left, so a completion follows its prompt directly, and only the last columns need logits. In
 a *tree* all groups share one row without a pad (tree_attention.py), where a common beginning of

@@ -2,18 +2,59 @@
 completions), and attention over such trees, registered with transformers for any model that lets
 its attention be chosen.
 
-Each common part is computed once, in training and in a prefill. Columns lie end to end in one row,
-without a pad. Attention works level by level, because that takes two tensors a level, and no mask
-of L x L.
+Theory of operation
+===================
 
-The segments of each level attend to a copy of the keys above them and to their own, in one call of
-torch's scaled_dot_product_attention a level (`blocks`). Neither a cascade over the prompt's own
-keys, without the copy, nor torch's FlexAttention with a block mask (one size on an H200) was
-faster. Another kernel, `alike`, is for generation: the model's usual attention in the type that
-training uses.
+Most of what a round trains on begins alike: eight completions share their prompt, and the prompts
+of one task share their shots. Such a beginning is computed once, in training and in a prefill.
 
-A model may compute something else this way, so Policy.packing compares logits before use. Suffixes
-of tensors: see policy/batch.py.
+`grow` takes the sequences and makes one row of them. A *segment* is a run of tokens that the same
+sequences share, a *leaf* is a sequence that is not the beginning of another, and a *level* holds
+the segments with the same number of segments above them. Of the sequences 12345, 1236 and 12347,
+with nothing asked of a level (`worth` 0):
+
+    tokens                        columns of the one row, level by level
+
+    level 0   1 2 3               0 1 2
+             /     \
+    level 1  4       6            3   4
+            / \
+    level 2 5   7                 5   6
+
+So 12345 has the columns 0 1 2 3 5, and `positions_L` counts 0 1 2 3 3 4 4. All layers but attention
+take the row as it is. `attend` takes it apart into levels and puts it together again:
+
+    level 0   one block           causal attention to itself
+       |      keys: 1 2 3
+       v
+    level 1   a block for 4,      its own keys behind a copy of those of its parent: [123]4, [123]6
+       |      and one for 6
+       v
+    level 2   a block for 5,      [1234]5, [1234]7
+              and one for 7
+
+That is one call of torch's scaled_dot_product_attention a level, with two tensors for each level
+(`Level`) and no mask of L x L. Neither a cascade over the prompt's own keys, without the copy, nor
+torch's FlexAttention with a block mask (one size on an H200) was faster. transformers finds this
+attention by the name in BLOCKS. Another one, ALIKE, is for generation: the model's usual attention
+in the type that training uses.
+
+What always holds:
+
+- A column sees the earlier ones of its segment and all of the segments above, and nothing else. So
+  a sequence has the logits that it has alone, but for rounding. A model may compute something else
+  this way, so `Policy.packing` compares logits before use.
+- Leaves are in the order of their tokens. So the leaves to which a column leads are consecutive,
+  and two numbers name them (`leaves_L2`).
+- There are at most MAX_LEVELS levels, since peers choose how their completions branch, and a level
+  is made only if it saves `worth` columns. Where it is not made, each child gets a copy of its
+  parent's tokens.
+- Blocks of a level are padded to the longest. A pad repeats the last column of its segment, the
+  mask hides it, and no gradient comes back through it. The row itself has no pad.
+- Each column has one place in the blocks. So the way there and the way back are both an index, and
+  no gradient has to be added up (`_Rearranged`).
+
+Suffixes of tensors: see policy/batch.py.
 """
 
 from bisect import bisect_left

@@ -87,9 +87,10 @@ def answer_of(text: str) -> str:
     """
     answer = text.strip(WHITE)
     begin = text.find(answer)
-    return (
-        answer if max(begin, len(text) - begin - len(answer)) <= max(2, len(answer) // 4) else text
-    )
+    end = len(text) - begin - len(answer)
+    if max(begin, end) <= max(2, len(answer) // 4):
+        return answer
+    return text
 
 
 def plain(text: str, *known: str) -> bool:

@@ -224,11 +224,14 @@ def _write(data: bytes) -> None:
         data = data[os.write(LAST_WRITABLE, data) :]
 
 
+def _float(value: Any) -> float:
+    return float(value) if is_score(value) else NONE
+
+
 def _scores(item: Item, texts: Sequence[str]) -> list[float]:
     """The scores, or RAISED for each text where the scorer raises anything, even SystemExit."""
     try:
-        scores = [_score(item, text) for text in texts]
-        return [float(value) if is_score(value) else NONE for value in scores]
+        return list(map(_float, [_score(item, text) for text in texts]))
     except BaseException:  # noqa: BLE001
         return [RAISED] * len(texts)
 

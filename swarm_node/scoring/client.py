@@ -348,7 +348,11 @@ def _batch(items: Sequence[Request], begin: int) -> list[Request]:
 def _chars(asked: str | Sequence[Turn]) -> int:
     if isinstance(asked, str):
         return len(asked)
-    return sum(len(turn.text) + sum(len(call.arguments) for call in turn.calls) for turn in asked)
+    chars = 0
+    for turn in asked:
+        chars += len(turn.text)
+        chars += sum(len(call.arguments) for call in turn.calls)
+    return chars
 
 
 def _checked(frame: Any, item: Request) -> Reply:
@@ -363,13 +367,10 @@ def _checked(frame: Any, item: Request) -> Reply:
             return frame
     elif isinstance(frame, list):
         return _of_one_turn(_scores(frame, len(asked)), asked)
-    elif (
-        isinstance(frame, dict)
-        and not isinstance(asked[0], str)
-        and isinstance(played := frame.get("played"), list)
-        and len(played) == len(asked)
-    ):
-        return list(map(_replay, played, cast(Sequence[Sequence[Turn]], asked)))
+    elif isinstance(frame, dict) and not isinstance(asked[0], str):
+        played = frame.get("played")
+        if isinstance(played, list) and len(played) == len(asked):
+            return list(map(_replay, played, cast(Sequence[Sequence[Turn]], asked)))
     raise BrokenFrame("neither prompt nor scores nor episodes")
 
 

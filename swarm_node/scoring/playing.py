@@ -73,12 +73,11 @@ def sound(replay: Replay, turns: Sequence[Turn]) -> bool:
     length.
     """
     sizes = [sum(map(len, said)) for said in replay.observations]
-    return (
-        is_score(replay.score)
-        and max(sizes) <= contract.MAX_OBSERVATION_CHARS
-        and sum(sizes) <= contract.MAX_OBSERVED_CHARS
-        and _fits(replay.observations, turns[: len(turns) - replay.done])
-    )
+    if not is_score(replay.score):
+        return False
+    if max(sizes) > contract.MAX_OBSERVATION_CHARS or sum(sizes) > contract.MAX_OBSERVED_CHARS:
+        return False
+    return _fits(replay.observations, turns[: len(turns) - replay.done])
 
 
 def _fits(observations: Sequence[Sequence[str]], turns: Sequence[Turn]) -> bool:
@@ -129,11 +128,9 @@ def _steps(
         return _SLOW, 0.0, []
     if not _fits(observations, turns[: len(turns) - done]):
         return _RAISED, 0.0, []
-    return (
-        (_DONE if done else _ON, float(score), observations)
-        if is_score(score)
-        else (_NO_SCORE, 0.0, [])
-    )
+    if not is_score(score):
+        return _NO_SCORE, 0.0, []
+    return _DONE if done else _ON, float(score), observations
 
 
 class _Bytes:

@@ -227,10 +227,7 @@ class ScoringServer:
             texts_of = [(portable(item), cast(Sequence[str], texts)) for item, texts in work]
             return self._light.score([(key, texts) for key, texts in texts_of if key])
         if self._bounded:
-            work = [
-                (item if children.episodes(asked) else Bounded(cast(Item, item)), asked)
-                for item, asked in work
-            ]
+            work = list(starmap(_with_bound, work))
         return children.score(work, self._sandbox, self._time_limit)
 
 
@@ -279,6 +276,15 @@ def asked_of(said: Any) -> Asked:
     return tuple(
         tuple(Turn(text, tuple(starmap(Call, calls))) for text, calls in turns) for turns in said
     )
+
+
+def _with_bound(
+    item: Item | Playable, asked: Sequence[str] | Sequence[Sequence[Turn]]
+) -> children.Work:
+    """The same work; a text that says more than its answer is paid as an empty one."""
+    if children.episodes(asked):
+        return item, asked
+    return Bounded(cast(Item, item)), asked
 
 
 def _shown(item: Item | Playable, *, answer: bool) -> Reply:

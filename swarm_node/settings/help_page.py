@@ -35,12 +35,11 @@ def _entry(option: Option) -> list[str]:
     flags = [first, negated(first), *aliases] if option.is_switch else [first, *aliases]
     names = ", ".join(flags) + _placeholder(option)
     text = f"{option.about.description or ''} (default: {_shown(option.about.default)})"
-    return [
-        *textwrap.wrap(
-            names, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
-        ),
-        *textwrap.wrap(text, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6),
-    ]
+    lines = textwrap.wrap(
+        names, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
+    )
+    indent = " " * 6
+    return lines + textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent)
 
 
 def _placeholder(option: Option) -> str:

@@ -77,12 +77,13 @@ class SecretUrl(Secret):
         # Without a scheme: a mistake, which is shown unless a password may be in it
         if not parts.netloc:
             return super()._display() if {*"@?#"} & {*text} else text
-        shown = parts._replace(
-            netloc=f"{HIDDEN}@{_host(parts)}" if "@" in parts.netloc else parts.netloc,
-            query=HIDDEN if parts.query else "",
-            fragment=HIDDEN if parts.fragment else "",
-        )
-        return shown.geturl()
+        if "@" in parts.netloc:
+            parts = parts._replace(netloc=f"{HIDDEN}@{_host(parts)}")
+        if parts.query:
+            parts = parts._replace(query=HIDDEN)
+        if parts.fragment:
+            parts = parts._replace(fragment=HIDDEN)
+        return parts.geturl()
 
 
 def _host(parts: SplitResult) -> str:

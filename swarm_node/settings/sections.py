@@ -163,9 +163,10 @@ class Section(BaseModel):
             value = value.split()
         if not isinstance(value, list | tuple) or WithCommas() in field.metadata:
             return value
-        return [
-            part for each in value for part in (_parts(each) if isinstance(each, str) else (each,))
-        ]
+        parts = list[Any]()
+        for entry in value:
+            parts += _parts(entry) if isinstance(entry, str) else [entry]
+        return parts
 
 
 def _parts(text: str) -> list[str]:

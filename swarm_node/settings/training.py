@@ -14,6 +14,8 @@ MICRO_BATCH = {"gpu": 16384, "cpu": 2048, "group": 4096, "adapters": 256}
 
 # The layers of the defence that ship: rollouts/defence.py has their code
 LAYERS = ("length", "ngrams", "rescue")
+# The rules for advantages that ship: rollouts/advantages.py has their code
+ADVANTAGES = ("group", "population", "none")
 
 
 class RoundConfig(Section):
@@ -103,7 +105,7 @@ class TrainingConfig(Section):
     its tokens. dapo: the mean over all tokens of the update. dr_grpo: the sum over tokens, divided
     by the number of completions times max_completion_length.
     """
-    scale_rewards: Annotated[str, PlugIn("advantages")] = "group"
+    scale_rewards: Annotated[str, PlugIn("advantages", besides=ADVANTAGES)] = "group"
     """How the rewards of a group become advantages: a registered rule, or FILE:FUNCTION. group:
     divide by the sample standard deviation of the group. population: divide by the population
     standard deviation. none: leave advantages in units of reward.

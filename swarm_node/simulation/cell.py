@@ -80,6 +80,8 @@ def summary(
         node: config.round.questions * (report.reward or 0.0) for node, report in reports.items()
     }
     seconds = total([report.seconds for report in several])
+    rejections = [rejected[node] for node in sorted(rejected)]
+    victims = [report for report in several if isinstance(report, VictimReport)]
     return CellRound(
         arm=str(cell.arm),
         seed=cell.seed,
@@ -89,9 +91,9 @@ def summary(
         node_rewards=tuple(rewards.get(node) for node in range(config.nodes)),
         reward_by_task=_mean_by_key([report.reward_by_task for report in several]),
         skipped=total([report.skipped for report in several]),
-        rejected=total([rejected[node] for node in sorted(rejected)]),
+        rejected=total(rejections),
         seconds={**seconds, "round": wall},
-        attack=total([report.attack for report in several if isinstance(report, VictimReport)]),
+        attack=total([report.attack for report in victims]),
         metrics=combined(several),
     )
 
@@ -106,5 +108,7 @@ def total(mappings: Sequence[Mapping[str, Number]]) -> dict[str, Number]:
 
 
 def _mean_by_key(mappings: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    keys = sorted({key for mapping in mappings for key in mapping})
-    return {key: mean([mapping[key] for mapping in mappings if key in mapping]) for key in keys}
+    means = dict[str, float]()
+    for key in sorted({key for mapping in mappings for key in mapping}):
+        means[key] = mean([mapping[key] for mapping in mappings if key in mapping])
+    return means

@@ -31,13 +31,14 @@ def estimated(config: SimulationConfig, todo: Sequence[Cell], at_once: int) -> I
         config.model.device != "cpu" and Path("/dev/nvidiactl").exists()
     ):
         return
-    each = [parameters(node_config(config, node).model.name) for node in range(config.nodes)]
-    cells = [(own, each[: own.nodes]) for own in (cell_config(config, cell) for cell in todo)]
-    if not todo or sum(each) < LARGE:
+    sizes = [parameters(node_config(config, node).model.name) for node in range(config.nodes)]
+    configs = [cell_config(config, cell) for cell in todo]
+    cells = [(of_cell, sizes[: of_cell.nodes]) for of_cell in configs]
+    if not todo or sum(sizes) < LARGE:
         return
     most, free = max(memory(*cell) for cell in cells), available()
     need = (
-        f"{len(cells)} cells of {len(each)} nodes, {at_once} at a time: "
+        f"{len(cells)} cells of {len(sizes)} nodes, {at_once} at a time: "
         f"{at_once * most / 1e9:.1f} GB of memory"
     )
     if at_once * most > free:

@@ -50,11 +50,11 @@ class Schedule:
 
     def present(self, number: int) -> list[int]:
         """Nodes that are in the swarm in this round, in order."""
-        return [
-            n
-            for n in range(self._nodes)
-            if self._first.get(n, 0) <= number < self._last.get(n, number + 1)
-        ]
+
+        def is_there(node: int) -> bool:
+            return self._first.get(node, 0) <= number < self._last.get(node, number + 1)
+
+        return list(filter(is_there, range(self._nodes)))
 
     def active(self, number: int) -> list[int]:
         """The present nodes that take part in this round: slow nodes skip rounds."""

@@ -227,16 +227,10 @@ class EarlyFigure(events.Sink):
         """Draws the first seed alone, as other seeds may have fewer rounds so far."""
         from swarm_node.simulation.plot import accuracy
 
-        first = {
-            cell: tuple(rounds)
-            for cell, rounds in self._rounds.items()
-            if cell.seed == self._config.seed
-        }
-        records = [
-            FinishedCell(cell, rounds, 0.0)
-            for cell, rounds in first.items()
-            if any(r.accuracy for r in rounds)
-        ]
+        records: list[FinishedCell] = []
+        for cell, rounds in self._rounds.items():
+            if cell.seed == self._config.seed and any(done.accuracy for done in rounds):
+                records.append(FinishedCell(cell, tuple(rounds), 0.0))
         if records:
             report = build_report(self._config.model_copy(update={"seeds": 1}), records)
             accuracy(report).savefig(self._folder / "accuracy.png")

@@ -36,17 +36,12 @@ def rewards(report: Report) -> Figure:
     window = max(1, min(20, report.rounds // 10))
     rounds = [float(number) for number in range(1, report.rounds + 1)]
     for (name, arm), colour in zip(report.arms.items(), COLOURS * len(report.arms), strict=False):
-        seeds = [
-            moving_average([reward / report.questions for reward in rewards], window)
-            for rewards in arm.rewards
-        ]
-        draw_seeds(
-            axes,
-            rounds,
-            seeds,
-            colour,
-            f"{label(name, arm)}, at the end {mean(arm.final_reward):.1%}",
-        )
+        seeds: list[list[float]] = []
+        for rewards in arm.rewards:
+            shares = [reward / report.questions for reward in rewards]
+            seeds.append(moving_average(shares, window))
+        words = f"{label(name, arm)}, at the end {mean(arm.final_reward):.1%}"
+        draw_seeds(axes, rounds, seeds, colour, words)
     axes.set_ylim(0.0, min(1.0, 1.05 * axes.get_ylim()[1]))
     what = (
         "Share of correct completions"
@@ -105,7 +100,7 @@ def _asked_after_every(
     known = arm.held_out
     if known is None:
         return None
-    seeds = [[value for value in row if value is not None] for row in getattr(known, kind)]
+    seeds = list(map(_measured, getattr(known, kind)))
     rounds = [float(number) for number in known.rounds]
     if not rounds or any(len(row) != len(rounds) for row in seeds):
         return None
@@ -123,6 +118,10 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
+def _measured(row: Sequence[float | None]) -> list[float]:
+    return [value for value in row if value is not None]
+
+
 def draw_seeds(
     axes: Axes, xs: Sequence[float], seeds: Sequence[Sequence[float]], colour: str, name: str
 ) -> None:
@@ -138,7 +137,8 @@ def draw_seeds(
         label=name,
     )
     if len(seeds) > 1:
-        low, high = [min(column) for column in columns], [max(column) for column in columns]
+        low = list(map(min, columns))
+        high = list(map(max, columns))
         axes.fill_between(xs, low, high, color=colour, alpha=0.13, linewidth=0)
 
 

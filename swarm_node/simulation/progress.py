@@ -74,7 +74,8 @@ class SimulationTerminal(Sink):
         recent = rounds[-WINDOW:]
         reward = mean([each.reward for each in recent]) / self._questions
         seconds = sum(each.seconds.get("round", 0.0) for each in recent)
-        speed = sum(each.metrics["rollouts"] for each in recent) / seconds if seconds else 0.0
+        rollouts = sum(each.metrics["rollouts"] for each in recent)
+        speed = rollouts / seconds if seconds else 0.0
         known = [mean(list(node.values())) for node in done.accuracy if node]
         held_out = f"held out {mean(known):.3f}  " if known else ""
         say(

@@ -9,7 +9,7 @@ configuration differ only in `cost`.
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeVar
@@ -100,35 +100,67 @@ def held_out(records: Sequence[FinishedCell], local: LocalTasks) -> HeldOut | No
     """The held-out accuracy of an arm from its cells. None unless every cell has asked held-out
     questions.
     """
-    asked = [[done for done in record.rounds if done.accuracy] for record in records]
+    asked: list[list[CellRound]] = []  # by seed
+    for record in records:
+        asked.append([done for done in record.rounds if done.accuracy])
     if not all(asked):
         return None
-    every, own, other = (
-        [[kind(done, local) for done in rows] for rows in asked] for kind in (_all, _own, _others)
-    )
-    means = [[[_mean(nodes) for nodes in row] for row in rows] for rows in (every, own, other)]
+    # By kind of task, by seed, by round: the accuracy of each node
+    of_nodes = [_by_round(kind, asked, local) for kind in (_all, _own, _others)]
+    all_means, own_means, other_means = map(_means, of_nodes)
     tasks = sorted(
         {task for rows in asked for done in rows for node in done.accuracy for task in node or {}}
     )
     rounds = tuple(done.round + 1 for done in asked[0])
-    whole = [[value or 0.0 for value in row] for row in means[0]]
+    whole: list[list[float]] = []
+    for means in all_means:
+        whole.append([value or 0.0 for value in means])
+    intervals: list[float | None] = []
+    for by_seed in of_nodes:
+        intervals.append(_half([by_round[-1] for by_round in by_seed]))
+    by_task: dict[str, tuple[tuple[float, ...], ...]] = {}
+    for task in tasks:
+        by_task[task] = tuple(tuple(_task(done, task) for done in rows) for rows in asked)
+    generated = [_until(record, rounds, "generated_tokens") for record in records]
+    trained = [_until(record, rounds, "trained_tokens") for record in records]
     return HeldOut(
         rounds=rounds,
         all_tasks=_tuples(whole),
-        local_tasks=_tuples(means[1]),
-        other_tasks=_tuples(means[2]),
-        final=tuple(row[-1] for row in whole),
-        final_local=tuple(row[-1] for row in means[1]),
-        final_other=tuple(row[-1] for row in means[2]),
-        final_ci95=tuple(_half([row[-1] for row in rows]) for rows in (every, own, other)),
+        local_tasks=_tuples(own_means),
+        other_tasks=_tuples(other_means),
+        final=_last(whole),
+        final_local=_last(own_means),
+        final_other=_last(other_means),
+        final_ci95=tuple(intervals),
         area=tuple(area(rounds, row) for row in whole),
-        by_task={
-            task: _tuples([[_task(done, task) for done in rows] for rows in asked])
-            for task in tasks
-        },
-        generated_tokens=tuple(_until(record, rounds, "generated_tokens") for record in records),
-        trained_tokens=tuple(_until(record, rounds, "trained_tokens") for record in records),
+        by_task=by_task,
+        generated_tokens=tuple(generated),
+        trained_tokens=tuple(trained),
     )
+
+
+def _by_round(
+    kind: Callable[[CellRound, LocalTasks], list[float]],
+    asked: Sequence[Sequence[CellRound]],
+    local: LocalTasks,
+) -> list[list[list[float]]]:
+    """By seed and round, the accuracy of each node over tasks of one kind."""
+    by_seed: list[list[list[float]]] = []
+    for rows in asked:
+        by_seed.append([kind(done, local) for done in rows])
+    return by_seed
+
+
+def _means(by_seed: Sequence[Sequence[Sequence[float]]]) -> list[list[float | None]]:
+    """By seed and round, the mean over nodes; None where no node was asked."""
+    means: list[list[float | None]] = []
+    for by_round in by_seed:
+        means.append([_mean(nodes) for nodes in by_round])
+    return means
+
+
+def _last(rows: Sequence[Sequence[T]]) -> tuple[T, ...]:
+    return tuple(row[-1] for row in rows)
 
 
 def area(rounds: Sequence[int], values: Sequence[float]) -> float:
@@ -147,11 +179,12 @@ def _all(done: CellRound, local: LocalTasks) -> list[float]:
 
 def _own(done: CellRound, local: LocalTasks) -> list[float]:
     """The mean accuracy of each node over its local tasks."""
-    found = [
-        [v for task, v in (n or {}).items() if task in own]
-        for n, own in zip(done.accuracy, local, strict=True)
-    ]
-    return [mean(values) for values in found if values]
+    means: list[float] = []
+    for accuracy, own in zip(done.accuracy, local, strict=True):
+        values = [value for task, value in (accuracy or {}).items() if task in own]
+        if values:
+            means.append(mean(values))
+    return means
 
 
 def _others(done: CellRound, local: LocalTasks) -> list[float]:
@@ -168,7 +201,9 @@ def _half(ends: Sequence[Sequence[float]]) -> float | None:
     """Half-width over seeds, or over nodes where there is one seed. `ends`: accuracy per seed, per
     node.
     """
-    return ci95(ends[0] if len(ends) == 1 else [mean(nodes) for nodes in ends if nodes])
+    if len(ends) == 1:
+        return ci95(ends[0])
+    return ci95([mean(nodes) for nodes in ends if nodes])
 
 
 def _task(done: CellRound, task: str) -> float:
@@ -176,9 +211,10 @@ def _task(done: CellRound, task: str) -> float:
 
 
 def _until(record: FinishedCell, rounds: Sequence[int], name: str) -> tuple[int, ...]:
-    return tuple(
-        int(sum(done.metrics[name] for done in record.rounds[:number])) for number in rounds
-    )
+    sums: list[int] = []
+    for number in rounds:
+        sums.append(int(sum(done.metrics[name] for done in record.rounds[:number])))
+    return tuple(sums)
 
 
 def _tuples(rows: Sequence[Sequence[T]]) -> tuple[tuple[T, ...], ...]:
@@ -254,82 +290,84 @@ class Report:
 
 def build_report(config: SimulationConfig, records: Sequence[FinishedCell]) -> Report:
     """The report on these cells, which may come in any order. Cells of an arm may be missing."""
-    arms = [
-        arm for arm in parse_arms(config.arms) if any(record.cell.arm == arm for record in records)
-    ]
+    present = {record.cell.arm for record in records}
     seeds = tuple(range(config.seed, config.seed + config.seeds))
     by_cell = {(record.cell.arm, record.cell.seed): record for record in records}
-    rows = {arm: [by_cell[arm, seed] for seed in seeds if (arm, seed) in by_cell] for arm in arms}
+    arms = dict[str, ArmSummary]()
+    cost = dict[str, ArmCost]()
+    for arm in parse_arms(config.arms):
+        if arm not in present:
+            continue
+        of_seeds = [by_cell[arm, seed] for seed in seeds if (arm, seed) in by_cell]
+        arms[str(arm)] = _summary(cell_config(config, of_seeds[0].cell), arm, of_seeds)
+        cost[str(arm)] = _cost(of_seeds)
     return Report(
         nodes=tuple(node_names(config)),
         rounds=config.rounds,
         seeds=seeds,
         questions=config.round.questions,
         scoring=config.environment.scoring,
-        arms={
-            str(arm): _summary(cell_config(config, rows[arm][0].cell), arm, rows[arm])
-            for arm in arms
-        },
-        cost={str(arm): _cost(rows[arm]) for arm in arms},
+        arms=arms,
+        cost=cost,
     )
 
 
 def _summary(config: SimulationConfig, arm: Arm, records: Sequence[FinishedCell]) -> ArmSummary:
-    totals = tuple(sum(done.reward for done in record.rounds) for record in records)
     rounds = [done for record in records for done in record.rounds]
+    local = [frozenset(local_tasks(config, node)) for node in range(config.nodes)]
+    rewards = [tuple(done.reward for done in record.rounds) for record in records]
+    totals = tuple(map(sum, rewards))
+    last = [mean(of_seed[-LAST:]) / config.round.questions for of_seed in rewards]
+    node_rewards: list[tuple[float, ...]] = []
+    for record in records:
+        of_nodes = (_reward_of(node, record) for node in range(config.nodes))
+        node_rewards.append(tuple(of_nodes))
     return ArmSummary(
         local_groups=arm.local,
         external_groups=arm.external,
         cumulative_reward=totals,
         mean=mean(totals),
         ci95=ci95(totals),
-        rewards=tuple(tuple(done.reward for done in record.rounds) for record in records),
-        final_reward=tuple(
-            mean([done.reward for done in record.rounds[-LAST:]]) / config.round.questions
-            for record in records
-        ),
-        informative_share=tuple(
-            tuple(done.metrics["informative_share"] for done in r.rounds) for r in records
-        ),
-        node_rewards=tuple(
-            tuple(
-                sum(done.node_rewards[node] or 0.0 for done in record.rounds)
-                for node in range(config.nodes)
-            )
-            for record in records
-        ),
+        rewards=tuple(rewards),
+        final_reward=tuple(last),
+        informative_share=tuple(_informative_shares(record) for record in records),
+        node_rewards=tuple(node_rewards),
         generated_tokens=int(sum(done.metrics["generated_tokens"] for done in rounds)),
         trained_tokens=int(sum(done.metrics["trained_tokens"] for done in rounds)),
         rollouts=int(sum(done.metrics["rollouts"] for done in rounds)),
         skipped=total([done.skipped for done in rounds]),
         rejected=total([record.rounds[-1].rejected for record in records]),
         attack=None if config.attack.kind == "none" else _attack(records),
-        held_out=held_out(
-            records, [frozenset(local_tasks(config, node)) for node in range(config.nodes)]
-        ),
-        metrics={  # with six digits, so that a report of many seeds stays small
-            name: tuple(
-                tuple(float(f"{r.metrics.get(name, 0.0):.6g}") for r in record.rounds)
-                for record in records
-            )
-            for name in METRICS
-        },
+        held_out=held_out(records, local),
+        metrics={name: tuple(_metric(name, record) for record in records) for name in METRICS},
     )
+
+
+def _reward_of(node: int, record: FinishedCell) -> float:
+    return sum(done.node_rewards[node] or 0.0 for done in record.rounds)
+
+
+def _informative_shares(record: FinishedCell) -> tuple[float, ...]:
+    return tuple(done.metrics["informative_share"] for done in record.rounds)
+
+
+def _metric(name: str, record: FinishedCell) -> tuple[float, ...]:
+    """With six digits, so that a report of many seeds stays small."""
+    return tuple(float(f"{done.metrics.get(name, 0.0):.6g}") for done in record.rounds)
 
 
 def _attack(records: Sequence[FinishedCell]) -> AttackSummary:
     totals = Counter(total([done.attack for record in records for done in record.rounds]))
+    lengths: list[float] = []
+    for record in records:
+        lengths.append(mean([done.metrics["mean_length"] for done in record.rounds[-LAST:]]))
+    selected = totals["hostile selected"] + totals["honest selected"]
     return AttackSummary(
         success=tuple(_marked(record.rounds[-LAST:]) for record in records),
-        length=tuple(
-            mean([done.metrics["mean_length"] for done in record.rounds[-LAST:]])
-            for record in records
-        ),
+        length=tuple(lengths),
         honest_refused=_share(totals["honest refused"], totals["honest selected"]),
         hostile_refused=_share(totals["hostile refused"], totals["hostile selected"]),
-        hostile_selected=_share(
-            totals["hostile selected"], totals["hostile selected"] + totals["honest selected"]
-        ),
+        hostile_selected=_share(totals["hostile selected"], selected),
     )
 
 
@@ -345,10 +383,11 @@ def _share(part: int, whole: int) -> float | None:
 def _cost(records: Sequence[FinishedCell]) -> ArmCost:
     rounds = [done for record in records for done in record.rounds]
     phases = dict.fromkeys(phase for done in rounds for phase in done.seconds)
+    seconds_per_round = dict[str, float]()
+    for phase in phases:
+        seconds_per_round[phase] = mean([done.seconds.get(phase, 0.0) for done in rounds])
     return ArmCost(
-        seconds_per_round={
-            phase: mean([done.seconds.get(phase, 0.0) for done in rounds]) for phase in phases
-        },
+        seconds_per_round=seconds_per_round,
         wall_seconds=tuple(_running(record, "round") for record in records),
         cpu_seconds=tuple(_running(record, "cpu") for record in records),
         peak_memory_mb=max(record.peak_mb for record in records),
@@ -357,10 +396,8 @@ def _cost(records: Sequence[FinishedCell]) -> ArmCost:
 
 def _running(record: FinishedCell, phase: str) -> tuple[float, ...]:
     """Seconds spent in this phase up to the end of every round, rounded to 0.1 s."""
-    return tuple(
-        round(total, 1)
-        for total in accumulate(done.seconds.get(phase, 0.0) for done in record.rounds)
-    )
+    of_rounds = (done.seconds.get(phase, 0.0) for done in record.rounds)
+    return tuple(round(seconds, 1) for seconds in accumulate(of_rounds))
 
 
 def t_975(degrees: int) -> float:

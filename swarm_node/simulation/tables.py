@@ -59,22 +59,22 @@ def result(report: Report) -> RenderableType:
         rows = (row for name, arm in arms for row in _held_out(name, arm))
         parts += [Text(HELD_OUT_WORDS), _table(HELD_OUT, rows)]
     elif any(" " in name for name in report.nodes):  # nodes differ
-        rows = (
-            (
-                label,
-                *(
-                    f"{mean([seed[node] for seed in arm.node_rewards if node < len(seed)]):.1f}"
-                    for _, arm in arms
-                ),
-            )
-            for node, label in enumerate(report.nodes)
-        )
+        of_nodes = (_rewards_of(node, label, report) for node, label in enumerate(report.nodes))
         parts += [
             Text("Cumulative reward of each node, mean over seeds"),
-            _table(("node", *map(words_of, report.arms)), rows),
+            _table(("node", *map(words_of, report.arms)), of_nodes),
         ]
     parts += [Text(COST_WORDS), _table(COST, (_cost(name, report) for name, _ in arms))]
     return Group(*parts)
+
+
+def _rewards_of(node: int, label: str, report: Report) -> tuple[str, ...]:
+    """The row of one node: its cumulative reward in each arm, as a mean over seeds."""
+    row = [label]
+    for arm in report.arms.values():
+        of_seeds = [seed[node] for seed in arm.node_rewards if node < len(seed)]
+        row.append(f"{mean(of_seeds):.1f}")
+    return tuple(row)
 
 
 def per_seed(report: Report) -> str:
@@ -95,10 +95,9 @@ def per_seed(report: Report) -> str:
             *ends,
             strict=False,
         )
-        lines += [
-            ",".join([name, *("" if value is None else str(value) for value in row)])
-            for row in rows
-        ]
+        for row in rows:
+            figures = ["" if value is None else str(value) for value in row]
+            lines.append(",".join([name, *figures]))
     return "\n".join(lines) + "\n"
 
 
@@ -107,22 +106,19 @@ def _took(name: str, report: Report) -> list[Sequence[float]]:
     seconds.
     """
     arm, cost = report.arms[name], report.cost[name]
-    tokens = [
-        [round(sum(rounds)) for rounds in arm.metrics[f"{kind}_tokens"]]
-        for kind in ("generated", "trained")
-    ]
     return [
-        *tokens,
-        *([rounds[-1] for rounds in each] for each in (cost.cpu_seconds, cost.wall_seconds)),
+        [round(sum(rounds)) for rounds in arm.metrics["generated_tokens"]],
+        [round(sum(rounds)) for rounds in arm.metrics["trained_tokens"]],
+        [rounds[-1] for rounds in cost.cpu_seconds],
+        [rounds[-1] for rounds in cost.wall_seconds],
     ]
 
 
 def _cost(name: str, report: Report) -> tuple[str, ...]:
-    shown = (
-        plus_minus(mean(values), ci95(values), 0) if any(values) else "-"
-        for values in _took(name, report)
-    )
-    return (words_of(name), *shown, f"{report.cost[name].peak_memory_mb:.0f}")
+    figures: list[str] = []
+    for values in _took(name, report):
+        figures.append(plus_minus(mean(values), ci95(values), 0) if any(values) else "-")
+    return (words_of(name), *figures, f"{report.cost[name].peak_memory_mb:.0f}")
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
@@ -138,21 +134,18 @@ def _reward(name: str, arm: ArmSummary) -> tuple[str, ...]:
     digits = 1 if arm.mean >= 1 else 3
     half = arm.ci95 if len(arm.rewards) > 1 else ci95(arm.node_rewards[0])
     informative = mean([mean(shares) for shares in arm.informative_share])
-    return (
-        words_of(name),
-        plus_minus(mean(arm.final_reward), ci95(arm.final_reward)),
-        plus_minus(arm.mean, half, digits),
-        f"{informative:.1%}",
-    )
+    final = plus_minus(mean(arm.final_reward), ci95(arm.final_reward))
+    return (words_of(name), final, plus_minus(arm.mean, half, digits), f"{informative:.1%}")
+
+
+def _share(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
 
 
 def _attack(name: str, arm: ArmSummary) -> list[tuple[str, ...]]:
     if not (attack := arm.attack):
         return []
-    refused = (
-        "-" if share is None else f"{share:.1%}"
-        for share in (attack.honest_refused, attack.hostile_refused)
-    )
+    refused = (_share(attack.honest_refused), _share(attack.hostile_refused))
     ends = (
         f"{mean(attack.success):.3f}",
         f"{mean(arm.final_reward):.3f}",
@@ -166,14 +159,9 @@ def _held_out(name: str, arm: ArmSummary) -> list[tuple[str, ...]]:
         return []
     ends = zip((known.final, known.final_local, known.final_other), known.final_ci95, strict=True)
     tokens = mean([row[-1] for row in known.trained_tokens]) / len(arm.node_rewards[0])
-    return [
-        (
-            words_of(name),
-            *(_end(seeds, half) for seeds, half in ends),
-            _end(known.area, ci95(known.area)),
-            f"{tokens:,.0f}",
-        )
-    ]
+    figures = [_end(seeds, half) for seeds, half in ends]
+    figures.append(_end(known.area, ci95(known.area)))
+    return [(words_of(name), *figures, f"{tokens:,.0f}")]
 
 
 def _end(seeds: Sequence[float | None], half: float | None) -> str:

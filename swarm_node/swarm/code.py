@@ -57,10 +57,8 @@ class Invitation(msgspec.Struct, frozen=True):
         """The proof that the newcomer is a member, signed by the key of the code; b"" for an open
         swarm.
         """
-        own, ends = (
-            Identity.from_seed_bytes(self.seed or bytes(32)),
-            int.from_bytes(self.proof[-100:-96]),
-        )
+        own = Identity.from_seed_bytes(self.seed or bytes(32))
+        ends = int.from_bytes(self.proof[-100:-96])
         return self.proof and certify(self.proof, own, newcomer.peer_id, ends, self.network)
 
 
@@ -94,7 +92,11 @@ def encode(invitation: Invitation) -> str:
         key = public_key(peer)
         doors.append((b"" if key == before else key, to_bytes(where)))
         before = key
-    number = WITH_KEY if invitation.proof else WITH_CARD if invitation.network else KIND
+    number = KIND
+    if invitation.network:
+        number = WITH_CARD
+    if invitation.proof:
+        number = WITH_KEY
     kind, values = KINDS[number], msgspec.structs.astuple(invitation)[1:]
     body = msgspec.msgpack.encode(kind(doors, *values[: len(kind.__struct_fields__) - 1]))
     msgspec.msgpack.decode(body, type=kind)

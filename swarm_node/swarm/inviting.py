@@ -48,13 +48,11 @@ def of_node(home: Path, answer: Mapping[str, Any]) -> Invitation:
     if training.get("chooses"):
         # Who joins has a model of another mind, and chooses as well
         return Invitation(addresses, network["swarm"])
-    asked = tuple(
-        RequiredEnvironment(
-            name, str(answer["questions"][name]), tuple(tasks), _file_of(home, name)
-        )
-        for name, tasks in training.get("asks", {}).items()
-    )
-    return Invitation(addresses, network["swarm"], asked, training.get("at_once", 0))
+    asked: list[RequiredEnvironment] = []
+    for name, tasks in training.get("asks", {}).items():
+        version = str(answer["questions"][name])
+        asked.append(RequiredEnvironment(name, version, tuple(tasks), _file_of(home, name)))
+    return Invitation(addresses, network["swarm"], tuple(asked), training.get("at_once", 0))
 
 
 def chosen(own: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:

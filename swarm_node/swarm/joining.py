@@ -247,9 +247,8 @@ def _tasks(card: Card) -> list[str]:
 
 def described(card: Card) -> str:
     """A line for the user: what the card says, and its age."""
-    age, left = (
-        int(seconds / DAY) for seconds in (time.time() - card.issued, card.expires - time.time())
-    )
+    age = int((time.time() - card.issued) / DAY)
+    left = int((card.expires - time.time()) / DAY)
     ends = (
         f"{left} left"
         if left >= 0

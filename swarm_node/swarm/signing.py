@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -148,10 +149,9 @@ def digested(names: tuple[str, ...]) -> list[dict[str, str]]:
         # Each is asked for an equal share, and its tasks in turn
         kinds = len(environment.catalogue.environments)
         asked = environment.sample(EVALUATION, Round(0), kinds * len(names))
-    found = {
-        tuple(str(getattr(question, key)) for key in cards.Task.model_fields) for question in asked
-    }
-    return [dict(zip(cards.Task.model_fields, each, strict=True)) for each in sorted(found)]
+    of_task = attrgetter(*cards.Task.model_fields)
+    tasks = {tuple(map(str, of_task(question))) for question in asked}
+    return [dict(zip(cards.Task.model_fields, task, strict=True)) for task in sorted(tasks)]
 
 
 def sign(config: CardConfig) -> None:
@@ -163,10 +163,8 @@ def sign(config: CardConfig) -> None:
         )
     chain = load(config.card)
     chain[-1] = cards.sign(chain[-1], load_or_create(config.key))
-    if (found := judged(config, chain, chain[-1].card.issued)) not in (
-        Refusal.TOO_FEW,
-        Refusal.TOO_FEW_BEFORE,
-    ):
+    found = judged(config, chain, chain[-1].card.issued)
+    if found not in (Refusal.TOO_FEW, Refusal.TOO_FEW_BEFORE):
         held(config.card, found)
     write_bytes(config.card, b"".join(codec.encode(each) + b"\n" for each in chain))
 
@@ -176,8 +174,11 @@ def show(strict: bool, config: CardConfig) -> None:
     chain, now = load(config.card), int(time.time())
     card, found = chain[-1].card, judged(config, chain, now)
     new, old = ([*rows(each.card)] for each in (chain[-1], chain[-2:][0]))
-    print(*(f"{' ' if row in old else '+'} {row}" for row in new), sep="\n")
-    print(*(f"- {row}\n" for row in old if row not in new), sep="", end="")
+    for row in new:
+        print(" " if row in old else "+", row)
+    for row in old:
+        if row not in new:
+            print("-", row)
     for holds, warning in (
         (
             not config.network,

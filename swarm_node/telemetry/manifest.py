@@ -48,10 +48,11 @@ def manifest(
     no other folder is taken for one. Secrets stand in it as `***`. `models`: a line on each model
     that is trained.
     """
+    words = sys.argv if command is None else command
     return {
         "kind": kind,
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": [hidden(word) for word in (sys.argv if command is None else command)],
+        "command": [hidden(word) for word in words],
         "seeds": list(seeds),
         "config": config.model_dump(mode="json"),
         "models": list(models),

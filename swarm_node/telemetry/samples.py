@@ -14,6 +14,7 @@ from typing import Any
 
 from swarm_node.common import plugins
 from swarm_node.common.batched import paired
+from swarm_node.rollouts.advantages import ADVANTAGES, Advantages
 from swarm_node.rollouts.groups import NO_BETTER, Group, Sample, Selection
 from swarm_node.settings import NodeConfig, Section
 from swarm_node.telemetry.events import Event, RunStarted, Sink, Telemetry, Trained
@@ -26,7 +27,6 @@ COMPLETIONS = 16  # of a group
 MESSAGES = 192  # kept of an episode, which has at most 32 turns
 MOST_AT_ONCE = 16  # samples of a long round
 
-Advantages = Callable[[Sequence[float]], list[float]]
 # A scored group and what became of it, as it is written: see `sample_of`
 Record = Mapping[str, Any]
 
@@ -52,7 +52,8 @@ class SampleWriter(Sink):
         """UserError where the rule for advantages, which may be a plug-in, cannot be loaded."""
         match event:
             case RunStarted():
-                self._advantages = plugins.load("advantages", self._config.training.scale_rewards)
+                rule = self._config.training.scale_rewards
+                self._advantages = plugins.chosen("advantages", rule, ADVANTAGES)
             case Trained(selection) if self._advantages and self._ring.due():
                 self._ring.take(
                     selection.generated.round, list(samples_of(selection, self._advantages))
@@ -87,17 +88,20 @@ def sample_of(group: Group, advantages: Advantages, *, local: bool, why: str = "
         "task": f"{group.question.dataset}/{group.question.config_id}",
         "prompt": _cut(group.prompt, PROMPT_CHARS),
         "left_out": max(0, len(group.samples) - COMPLETIONS),
-        "completions": [
-            {
-                "text": _cut(sample.episode.text, COMPLETION_CHARS),
-                "reward": sample.reward,
-                "advantage": round(advantage, 4),
-                "ended": sample.episode.ended,
-                **({} if sample.episode.single else {"turns": conversation(sample)}),
-            }
-            for sample, advantage in rows
-        ],
+        "completions": [_completion(sample, advantage) for sample, advantage in rows],
     }
+
+
+def _completion(sample: Sample, advantage: float) -> Record:
+    written: dict[str, Any] = {
+        "text": _cut(sample.episode.text, COMPLETION_CHARS),
+        "reward": sample.reward,
+        "advantage": round(advantage, 4),
+        "ended": sample.episode.ended,
+    }
+    if not sample.episode.single:
+        written["turns"] = conversation(sample)
+    return written
 
 
 def conversation(sample: Sample) -> list[dict[str, Any]]:
@@ -107,11 +111,9 @@ def conversation(sample: Sample) -> list[dict[str, Any]]:
     turns = sample.episode.turns
     said: list[tuple[bool, str]] = []
     for turn, heard in paired(turns, sample.observations or [()] * len(turns)):
-        said += [
-            (True, text)
-            for text in (turn.text, *(f"{call.name} {call.arguments}" for call in turn.calls))
-            if text
-        ]
+        if turn.text:
+            said.append((True, turn.text))
+        said += [(True, f"{call.name} {call.arguments}") for call in turn.calls]
         said += [(False, text) for text in heard]
     most = COMPLETION_CHARS // max(1, len(said))
     return [{"own": own, "text": _cut(text, most)} for own, text in said[:MESSAGES]]
@@ -156,9 +158,17 @@ class SampleRing:
         """Local, trained external and left-out external samples in turn. A counter picks one of
         each kind, since random numbers belong to learning.
         """
-        kinds: list[list[Record]] = [[], [], []]
+        local: list[Record] = []
+        trained: list[Record] = []
+        left_out: list[Record] = []
         for sample in samples:
-            kinds[0 if sample["local"] else 1 if sample["trained"] else 2].append(sample)
+            if sample["local"]:
+                local.append(sample)
+            elif sample["trained"]:
+                trained.append(sample)
+            else:
+                left_out.append(sample)
+        kinds = [local, trained, left_out]
         for _ in range(min(due, len(samples))):
             left = [kind for kind in kinds if kind]
             kind = left[self._turn % len(left)]

@@ -306,12 +306,9 @@ class LiveNode:
             curve = sparkline(moving_average(known.rewards, CURVE_WINDOW), CURVE_WIDTH, 1.0).ljust(
                 CURVE_WIDTH
             )
-            figures = (
-                "" if known.once else f"{before:.2f}",
-                f"{now:.2f}",
-                curve,
-                "" if others is None else f"{others:.0%}",
-            )
+            at_first = "" if known.once else f"{before:.2f}"
+            from_others = "" if others is None else f"{others:.0%}"
+            figures = (at_first, f"{now:.2f}", curve, from_others)
             table.add_row(
                 Text(task, no_wrap=True, overflow="ellipsis"), *(Text(each) for each in figures)
             )

@@ -1,10 +1,10 @@
-"""From rewards to advantages (GRPO, arXiv 2402.03300; SAPO, arXiv 2509.08721), from advantages to
-the loss, and what an update adds up over its micro-batches.
+"""From advantages to the loss (GRPO, arXiv 2402.03300; SAPO, arXiv 2509.08721), and what an update
+adds up over its micro-batches. The advantages are those of rollouts/advantages.py.
 
-pyproject.toml names advantages and objectives, as it names plug-ins. An objective takes a flat list
-of tokens: no padding reaches this file. Every tensor is [T], one entry per trained completion
-token, so nothing has to be masked and no name needs a suffix. A token's weight holds the
-normalisation, so losses and gradients of micro-batches add up.
+pyproject.toml names objectives, as it names plug-ins. An objective takes a flat list of tokens: no
+padding reaches this file. Every tensor is [T], one entry per trained completion token, so nothing
+has to be masked and no name needs a suffix. A token's weight holds the normalisation, so losses and
+gradients of micro-batches add up.
 
 There are three policies: `behaviour` generated the completion, `proximal` is the policy just before
 this update, and the present one carries the gradient. The trust region belongs around `proximal`.
@@ -12,56 +12,22 @@ Around `behaviour` it would hold back older completions, the more the older they
 2505.24298).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import fsum, sqrt
-from statistics import fmean, pstdev
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from swarm_node.policy.hardware import exact_device
-from swarm_node.rollouts.groups import all_equal
+
+# Users' files import these names from here
+from swarm_node.rollouts.advantages import Advantages as Advantages
+from swarm_node.rollouts.advantages import group_advantages as group_advantages
+from swarm_node.rollouts.advantages import population_advantages as population_advantages
+from swarm_node.rollouts.advantages import unscaled_advantages as unscaled_advantages
 
 LossType = Literal["grpo", "dapo", "dr_grpo"]
-Advantages = Callable[[Sequence[float]], list[float]]
-"""From the rewards of a group to one advantage per completion. Registered in pyproject.toml."""
-
-# SAPO, and genrl: A = (r - mean) / (std + 1e-8). TRL adds 1e-4, which shrinks advantages where
-# rewards hardly differ; here such rewards count as equal (`all_equal`).
-EPSILON = 1e-8
-
-
-def group_advantages(
-    rewards: Sequence[float], scale: Literal["group", "none"] = "group"
-) -> list[float]:
-    """One advantage per completion of a group.
-
-    `std` is the sample standard deviation (n - 1), as in TRL and genrl. Equal rewards are found by
-    comparison, not by a small deviation: after rounding, eight rewards of 0.1 would otherwise have
-    advantages of 0.3 to 0.8, and one reward of 16 that is a millionth higher one of 3.6.
-    """
-    if all_equal(rewards):
-        return [0.0] * len(rewards)
-    mean = fsum(rewards) / len(rewards)
-    centred = [reward - mean for reward in rewards]
-    if scale == "none":
-        return centred
-    std = sqrt(fsum(c * c for c in centred) / (len(rewards) - 1))
-    return [c / (std + EPSILON) for c in centred]
-
-
-def population_advantages(rewards: Sequence[float]) -> list[float]:
-    """(r - mean) / (population deviation + 1e-6), as in the published recipe for Temporal Clue."""
-    if all_equal(rewards):
-        return [0.0] * len(rewards)
-    return [(reward - fmean(rewards)) / (pstdev(rewards) + 1e-6) for reward in rewards]
-
-
-def unscaled_advantages(rewards: Sequence[float]) -> list[float]:
-    """Advantages in units of reward, not divided by a deviation (Dr. GRPO, arXiv 2503.20783)."""
-    return group_advantages(rewards, "none")
 
 
 class TokenLoss(NamedTuple):

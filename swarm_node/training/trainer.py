@@ -37,19 +37,18 @@ from swarm_node.policy.device import OutOfMemory, attempt, to_device, trim
 from swarm_node.policy.policy import Policy
 from swarm_node.policy.recompute import blocks_of
 from swarm_node.policy.soundness import Damaged
+from swarm_node.rollouts.advantages import Advantages, group_advantages
 from swarm_node.rollouts.groups import Group, Skipped, StepReport
 from swarm_node.settings import MICRO_BATCH, GenerationConfig, TrainingConfig
 from swarm_node.training.helpers import Helpers, Step
 from swarm_node.training.objectives import (
     WITHOUT_PROXIMAL,
-    Advantages,
     Bounds,
     Objective,
     StepSize,
     Terms,
     Totals,
     decoupled,
-    group_advantages,
     kl_penalty,
     token_weight,
 )

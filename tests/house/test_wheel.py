@@ -126,6 +126,11 @@ def test_the_wheel_holds_the_packages_with_their_data_and_what_a_user_reads(buil
         )
         (licence,) = (name for name in held if name.endswith("dist-info/licenses/LICENSE"))
         assert any(name.endswith("licenses/LICENSES/Apache-2.0.txt") for name in held)
+        (metadata,) = (
+            archive.read(name).decode() for name in held if name.endswith("dist-info/METADATA")
+        )
+    # Both licences of REUSE.toml that a file of the wheel has
+    assert "\nLicense-Expression: MIT AND Apache-2.0\n" in metadata
     packages = tracked("swarm_node", "protocol")
     assert {"swarm_node/py.typed", "protocol/py.typed", "protocol/README.md"} <= packages
     pages = {name for name in tracked(":(glob)*.md", "docs") if name.endswith(".md")}

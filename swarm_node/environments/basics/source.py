@@ -113,9 +113,8 @@ def _month_of(rng: Random) -> Drawn:
 
 
 def _earlier(rng: Random) -> Drawn:
-    (one, day), (other, another) = [
-        (month, rng.randint(1, 28)) for month in rng.sample(range(12), 2)
-    ]
+    one, other = rng.sample(range(12), 2)
+    day, another = rng.randint(1, 28), rng.randint(1, 28)
     dates = [f"{day} {MONTHS[one]}", f"{another} {MONTHS[other]}"]
     return f"earlier of {dates[0]} and {dates[1]}:", dates[0] if one < other else dates[1]
 

@@ -5,7 +5,7 @@ people.
 import hashlib
 import json
 import resource
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +16,7 @@ from swarm_node.common.errors import UserError, reason_of
 from swarm_node.common.files import open_to_read
 from swarm_node.environments import elsewhere
 from swarm_node.environments.dataset import answerable, hub, questions, reading, shapes
-from swarm_node.environments.dataset.questions import Questions
+from swarm_node.environments.dataset.questions import QuestionRow, Questions
 from swarm_node.environments.dataset.verifiers import shown
 from swarm_node.environments.split import HELD_OUT, TRAIN
 from swarm_node.settings.questions import VERIFIERS, DatasetConfig
@@ -63,13 +63,16 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
     agreed = {k: v for k, v in verifier.items() if k != "place"}
     version = questions.version(made, config.held_out, agreed, config.salt.get_secret_value())
     if out:
-        rows = {
-            side: [(each.prompt, each.answer) for each in members]
-            for side, members in sides.items()
-        }
+        rows = {side: _pairs(members) for side, members in sides.items()}
         # Streamed: one string would take memory several times
         with Path(out).open("w", encoding="ascii") as file:
             json.dump({"version": version, "verifier": verifier, "rows": rows}, file)
+    prompt_lengths = [len(question.prompt) for question in made.kept]
+    answer_lengths = [len(shown(question.answer)) for question in made.kept]
+    examples = [
+        [_shown(question.prompt), _shown(shown(question.answer))]
+        for question in sides[TRAIN][:SHOWN]
+    ]
     return {
         "version": version,
         "reads": _reads(config, made),
@@ -88,23 +91,31 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
         "refused": len(refused.lines),
         "refused_lines": refused.lines[: answerable.SHOWN_LINES],
         "leaking": questions.leaking(sides),
-        "prompt_chars": _lengths([len(each.prompt) for each in made.kept]),
-        "answer_chars": _lengths([len(shown(each.answer)) for each in made.kept]),
-        "examples": [
-            [_shown(each.prompt), _shown(shown(each.answer))] for each in sides[TRAIN][:SHOWN]
-        ],
+        "prompt_chars": _lengths(prompt_lengths),
+        "answer_chars": _lengths(answer_lengths),
+        "examples": examples,
         "besides": hub.notes,
     }
 
 
+def _pairs(members: Sequence[QuestionRow]) -> list[tuple[str, Any]]:
+    return [(question.prompt, question.answer) for question in members]
+
+
 def _reads(config: DatasetConfig, made: Questions) -> tuple[str, str]:
     """The columns of question and answer, as a person reads them."""
-    below = shapes.GOES_ON.get(made.prompt, "") if not config.prompt else ""
-    asked = [made.context, made.prompt, below if below in made.columns else ""]
-    asked = ["template"] if config.template else [column for column in asked if column]
-    asked += [made.options] if made.lettered else []
+    columns = [made.context, made.prompt]
+    if not config.prompt:
+        below = shapes.GOES_ON.get(made.prompt, "")
+        columns += [below] if below in made.columns else []
+    columns = list(filter(None, columns))
+    if config.template:
+        columns = ["template"]
     right = made.answer or "its last turn"
-    return " + ".join(asked), f"{right} ({made.way})" if made.lettered else right
+    if made.lettered:
+        columns.append(made.options)
+        right = f"{right} ({made.way})"
+    return " + ".join(columns), right
 
 
 def _recognised(config: DatasetConfig, made: Questions) -> DatasetConfig:

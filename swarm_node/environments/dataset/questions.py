@@ -268,28 +268,28 @@ def _advice(asked: Questions, columns: Sequence[str]) -> str:
     options = {"prompt": (asked.prompt,) * bool(asked.prompt) or PROMPTS}
     options["answer"] = (asked.answer,) * bool(asked.answer) or ANSWERS
     missing = {option: names for option, names in options.items() if not set(names) & set(columns)}
-    near = {
-        option: next(filter(None, (meant(name, columns) for name in missing[option])), "")
-        for option in missing
-    }
+    nearest = dict[str, str]()  # column by option; "" where none is near
+    for option, names in missing.items():
+        near = (meant(name, columns) for name in names)
+        nearest[option] = next(filter(None, near), "")
     flags = " ".join(
-        f"--dataset.{option} {printable(name, 40) or 'COLUMN'}" for option, name in near.items()
+        f"--dataset.{option} {printable(name, 40) or 'COLUMN'}" for option, name in nearest.items()
     )
-    return (
-        f"; did you mean {flags}?"
-        if any(near.values())
-        else f"; name those to use: {flags}"
-        if flags
-        else ""
-    )
+    if any(nearest.values()):
+        return f"; did you mean {flags}?"
+    return f"; name those to use: {flags}" if flags else ""
 
 
 def columns(prompt: str, answer: str, template: str) -> frozenset[str]:
     """The columns that questions may be made of."""
-    asked = BRACES.findall(template) if template else [prompt] if prompt else PROMPTS
-    beside = [] if template or prompt else [*CONTEXTS, *GOES_ON.values()]
-    rights = [answer] if answer else ANSWERS
-    return shapes.with_heads([*asked, *beside, *rights]) | shapes.OPTION_COLUMNS
+    if template:
+        of_prompt = BRACES.findall(template)
+    elif prompt:
+        of_prompt = [prompt]
+    else:
+        of_prompt = [*PROMPTS, *CONTEXTS, *GOES_ON.values()]
+    of_answer = [answer] if answer else ANSWERS
+    return shapes.with_heads([*of_prompt, *of_answer]) | shapes.OPTION_COLUMNS
 
 
 def filled(template: str, row: Row) -> str:
@@ -333,14 +333,13 @@ def _json_text(value: Any) -> str:
 
 def _deep(value: Any, left: int) -> bool:
     """Whether lists and objects are nested more than `left` deep."""
-    parts = (
-        value.values()
-        if isinstance(value, Mapping)
-        else value
-        if isinstance(value, list | tuple)
-        else ()
-    )
-    return left < 0 or any(_deep(part, left - 1) for part in parts)
+    if left < 0:
+        return True
+    if isinstance(value, Mapping):
+        return any(_deep(part, left - 1) for part in value.values())
+    if isinstance(value, list | tuple):
+        return any(_deep(part, left - 1) for part in value)
+    return False
 
 
 def _writable(question: QuestionRow) -> bool:
@@ -392,18 +391,22 @@ def leaking(sides: Mapping[str, Sequence[QuestionRow]]) -> int:
     too.
     """
     # Mostly the smaller side: all of it is in memory
-    asked = [_runs(question.prompt) for question in sides[HELD_OUT]]
-    all_asked = {run for runs in asked for run in runs}
-    known = {run for question in sides[TRAIN] for run in _runs(question.prompt) if run in all_asked}
-    return sum(2 * sum(run in known for run in runs) >= len(runs) > 0 for runs in asked)
+    held_out = [_runs(question.prompt) for question in sides[HELD_OUT]]
+    in_held_out = {run for runs in held_out for run in runs}
+    trained = set[int]()  # of the runs above
+    for question in sides[TRAIN]:
+        trained.update(run for run in _runs(question.prompt) if run in in_held_out)
+    count = 0
+    for runs in held_out:
+        shared = sum(run in trained for run in runs)
+        count += bool(runs) and 2 * shared >= len(runs)
+    return count
 
 
 def _runs(text: str) -> list[int]:
     words = re.findall(r"\w+", text.casefold())
-    return [
-        hash(tuple(words[k : k + SHARED_WORDS]))
-        for k in range(max(1, len(words) - SHARED_WORDS + 1))
-    ]
+    starts = range(max(1, len(words) - SHARED_WORDS + 1))
+    return [hash(tuple(words[start : start + SHARED_WORDS])) for start in starts]
 
 
 def _digest(value: Any) -> str:
@@ -426,14 +429,11 @@ def recognised(names: Collection[str], prompt: str, answer: str) -> tuple[str, s
 
 def form_of(answers: Sequence[Any]) -> str:
     """How most of the answers mark the final one, as GSM8K and MATH do; "" where they do not."""
-    return next(
-        (
-            form
-            for form in MARKS
-            if 2 * sum(bool(final(form, each)) for each in answers) > len(answers)
-        ),
-        "",
-    )
+    for form in MARKS:
+        marked = sum(bool(final(form, answer)) for answer in answers)
+        if 2 * marked > len(answers):
+            return form
+    return ""
 
 
 def final(form: str, answer: Any) -> str:

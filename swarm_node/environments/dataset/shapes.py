@@ -124,6 +124,11 @@ def with_heads(names: Iterable[str]) -> frozenset[str]:
     return frozenset([*listed, *(name.partition(".")[0] for name in listed)])
 
 
+def _only(places: Sequence[int]) -> int:
+    """The place, if there is just one; else -1."""
+    return places[0] if len(places) == 1 else -1
+
+
 def options_of(row: Row) -> Options | None:
     """The options of a row; None where it has none that are known."""
     for column in LISTS:
@@ -228,9 +233,9 @@ class Ways:
         texts = [k for k, option in enumerate(options.texts) if _same(option, text)]
         labels = [k for k, label in enumerate(options.labels) if label.strip() == text]
         places = {
-            "its label": labels[0] if len(labels) == 1 else -1,
+            "its label": _only(labels),
             "its letter": letter,
-            "its text": texts[0] if len(texts) == 1 else -1,
+            "its text": _only(texts),
             "its position from 0": number,
             "its position from 1": number - 1,
         }

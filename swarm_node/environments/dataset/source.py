@@ -35,11 +35,9 @@ class Judge:
         if self._name in nothing_else.BY_NAME:
             return nothing_else.longest(self._name, reference, prompt)
         declared: int | None = getattr(self._verify, "longest", None)
-        return (
-            bound_of(verifiers.text_of(reference), lambda text: self.score(text, reference))
-            if declared is None
-            else declared
-        )
+        if declared is not None:
+            return declared
+        return bound_of(verifiers.text_of(reference), lambda text: self.score(text, reference))
 
     def accounts(self, text: str, reference: Any, prompt: str) -> bool:
         """Whether an answer says nothing else. Of words a function of the user's judges itself, but
@@ -59,10 +57,13 @@ def references_of(spec: Mapping[str, Any], answer: Any) -> tuple[Any, ...]:
     """The reference answers of an answer of the file, as they are compared: any of them is
     right.
     """
-    several = (answer,) if spec["name"] in WHOLE_ANSWERS else verifiers.alternatives(answer)
+    whole = spec["name"] in WHOLE_ANSWERS
+    references = (answer,) if whole else verifiers.alternatives(answer)
     form = spec.get("form")
+    if not form:
+        return references
     # The rows of such a file hold whole solutions, which shots show
-    return tuple(FORMS[form].read(one).strip() for one in several) if form else several
+    return tuple(FORMS[form].read(solution).strip() for solution in references)
 
 
 class FileItem:

@@ -232,15 +232,17 @@ def quantity(text: str) -> tuple[Decimal, str] | None:
 
 def number_count(text: str) -> int:
     """How many numbers of a reference answer are compared: one where an equation ends in it."""
-    return 1 if "=" in text else sum(1 for _ in NUMBERS.finditer(text[-MAX_CHARS:]))
+    if "=" in text:
+        return 1
+    return sum(1 for _ in NUMBERS.finditer(text[-MAX_CHARS:]))
 
 
 def _run(text: str, count: int) -> tuple[list[Decimal | None], list[str]]:
     """The values of the last numbers of a text but the very last, and what stands between them."""
     last = list(deque(NUMBERS.finditer(text[-MAX_CHARS:]), maxlen=count))
-    values = [found and found[0] for found in (quantity(number[0]) for number in last[:-1])]
-    pairs = pairwise(last)
-    between = [one.string[one.end() : other.start()] for one, other in pairs]
+    quantities = [quantity(number[0]) for number in last[:-1]]
+    values = [found and found[0] for found in quantities]
+    between = [one.string[one.end() : other.start()] for one, other in pairwise(last)]
     return values, [" ".join(part.casefold().split()) for part in between]
 
 
@@ -342,4 +344,6 @@ def _typed(value: Any) -> Any:
         return ("bool", value)
     if isinstance(value, dict):
         return {key: _typed(each) for key, each in value.items()}
-    return [_typed(each) for each in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_typed(element) for element in value]
+    return value

@@ -27,8 +27,11 @@ def compared(guess: str, word: str) -> str:
     pairs, marks = list(zip(guess, word, strict=True)), ""
     left = Counter(hidden for one, hidden in pairs if one != hidden)
     for one, hidden in pairs:
-        marks += "+" if one == hidden else "?" if left[one] > 0 else "-"
-        left[one] -= one != hidden
+        if one == hidden:
+            marks += "+"
+            continue
+        marks += "?" if left[one] > 0 else "-"
+        left[one] -= 1
     return marks
 
 

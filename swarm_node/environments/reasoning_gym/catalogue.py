@@ -122,13 +122,19 @@ LEVELS: Mapping[str, Mapping[str, Mapping[str, Any]]] = _measured["tasks"]
 # "dataset/config_id" of levels not offered -> why
 LEFT_OUT: Mapping[str, str] = _measured["left_out"]
 
+
+def _configurations(name: str) -> dict[str, Mapping[str, Any]]:
+    configurations: dict[str, Mapping[str, Any]] = {}
+    if name in STARTER:
+        configurations["tiny"] = STARTER[name]
+    if name in PAPER:
+        configurations["paper"] = PAPER[name]
+    return {**configurations, **LEVELS.get(name, {})}
+
+
+# Data set -> config id -> configuration
 CATALOGUE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
-    name: {
-        **({"tiny": STARTER[name]} if name in STARTER else {}),
-        **({"paper": PAPER[name]} if name in PAPER else {}),
-        **LEVELS.get(name, {}),
-    }
-    for name in sorted({*STARTER, *PAPER, *LEVELS})
+    name: _configurations(name) for name in sorted({*STARTER, *PAPER, *LEVELS})
 }
 
 TASKS: Mapping[str, tuple[str, ...]] = {name: tuple(levels) for name, levels in CATALOGUE.items()}

@@ -142,6 +142,11 @@ def meant(term: Term, setting: Setting, world: World) -> int:
     return piece
 
 
+def _moves(who: Term, begin: int, end: int, time: int, setting: Setting) -> list[Way]:
+    """The ways in which `who` is in one room just before the time, and in another at it."""
+    return [(*x, ("at", p, begin, time - 1), ("at", p, end, time)) for p, x in pieces(who, setting)]
+
+
 @lru_cache(maxsize=1024)  # about the clues of one puzzle: each is tried in many worlds
 def demands(clue: Clue, setting: Setting) -> list[list[Way]]:  # noqa: PLR0911  (a case per kind of clue)
     """What has to be true if the clue is: one way of each list. Raises TypeError for the two clues
@@ -173,13 +178,8 @@ def demands(clue: Clue, setting: Setting) -> list[list[Way]]:  # noqa: PLR0911  
         case Together(who, other, room):
             return pairs(who, other, [(room, room, time) for time in times])
         case Moved(who, begin, end, time, weapon):
-            return [
-                [
-                    (*x, ("at", p, begin, time - 1), ("at", p, end, time))
-                    for p, x in pieces(mover, setting)
-                ]
-                for mover in ([who] if weapon is None else [who, weapon])
-            ]
+            movers = [who] if weapon is None else [who, weapon]
+            return [_moves(mover, begin, end, time, setting) for mover in movers]
         case HasMotive(suspect, motive):
             return [[(("motive", suspect, motive),)]]
         case Solution("motive", motive):

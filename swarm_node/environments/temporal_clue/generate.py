@@ -109,9 +109,8 @@ def published_bias(clue: c.Clue) -> float:
         case _:
             usual, by_deed = PUBLISHED_BIAS[type(clue)]
             terms = [clue.who] if isinstance(clue, c.At) else []
-    return (
-        by_deed if any(isinstance(term, c.Murderer | c.MurderWeapon) for term in terms) else usual
-    )
+    deeds = [isinstance(term, c.Murderer | c.MurderWeapon) for term in terms]
+    return by_deed if any(deeds) else usual
 
 
 def draw_world(setting: Setting, rng: Random) -> World:
@@ -153,9 +152,9 @@ def _cut(setting: Setting, paths: list[list[int]], time: int) -> tuple[tuple[int
     """The same paths, but from that time on the victim stays where it was."""
     victim = paths[setting.victim]
     rest = [victim[time]] * (len(victim) - time)
-    return tuple(
-        tuple(victim[:time] + rest if p == setting.victim else path) for p, path in enumerate(paths)
-    )
+    cut = list(map(tuple, paths))
+    cut[setting.victim] = tuple(victim[:time] + rest)
+    return tuple(cut)
 
 
 def minimal(rules: ConstraintModel, truth: World, order: list[c.Clue]) -> list[c.Clue] | None:
@@ -173,7 +172,8 @@ def minimal(rules: ConstraintModel, truth: World, order: list[c.Clue]) -> list[c
     others: list[frozenset[int]] = []
 
     def suffices(start: int) -> bool:
-        world = rules.another([order[i] for i in (*kept, *range(start, len(order)))], [truth])
+        tried = [order[i] for i in (*kept, *range(start, len(order)))]
+        world = rules.another(tried, [truth])
         if world is not None:
             others.append(
                 frozenset(
@@ -241,10 +241,8 @@ def true_clues(setting: Setting, world: World, rng: Random) -> list[c.Clue]:
         for piece, path in enumerate(world.paths)
         for time, room in enumerate(path)
     ]
-    clues: list[c.Clue] = [
-        *places,
-        *(c.Solution(part, value) for part, value in c.solution_of(world).items()),
-    ]
+    clues = list(places)
+    clues += [c.Solution(part, value) for part, value in c.solution_of(world).items()]
     clues += [c.HasMotive(suspect, motive) for suspect, motive in enumerate(world.motives)]
     for family in (_meetings, _neighbours, _moves, _together):
         found = list(family(setting, world, term))
@@ -282,9 +280,8 @@ def _together(setting: Setting, world: World, term: Namer) -> Iterator[c.Clue]:
     if len(setting.times) == 1:  # would be the same as a meeting and a place
         return
     for p, q in combinations(range(setting.pieces), 2):
-        for room in sorted(
-            {a for a, b in zip(world.paths[p], world.paths[q], strict=True) if a == b}
-        ):
+        rooms = zip(world.paths[p], world.paths[q], strict=True)
+        for room in sorted({here for here, there in rooms if here == there}):
             yield c.Together(term(p), term(q), room)
 
 
@@ -319,10 +316,7 @@ def _place(setting: Setting, world: World, term: Namer, rng: Random, true: bool)
 
 
 def _either(setting: Setting, world: World, term: Namer, rng: Random) -> c.Clue:
-    halves = [
-        _place(setting, world, term, rng, true=True),
-        _place(setting, world, term, rng, true=False),
-    ]
+    halves = [_place(setting, world, term, rng, true=true) for true in (True, False)]
     rng.shuffle(halves)
     return c.Either(*halves)
 

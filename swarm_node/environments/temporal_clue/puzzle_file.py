@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import read_plain
@@ -84,14 +85,7 @@ def read_puzzles(file: Path) -> list[PuzzleItem]:
     """The puzzles of a file. UserError, one line that names the file, where it cannot be used."""
     try:
         entries = parse_json(_content(file))
-        puzzles = [
-            PuzzleItem(
-                str(entry["prompt"]),
-                dict(entry["solution"]),
-                tuple(entry.get("options") or read_options(entry["prompt"], entry["solution"])),
-            )
-            for entry in entries
-        ]
+        puzzles = list(map(_item, entries))
     except FileNotFoundError as error:
         raise UserError(
             f"puzzle file {file} does not exist; a path is relative to this folder"
@@ -193,16 +187,23 @@ def _given(text: str) -> str:
     return text[:LONGEST].rstrip(" \t,;|")
 
 
+def _item(entry: Any) -> PuzzleItem:
+    prompt, solution = entry["prompt"], entry["solution"]
+    options = entry.get("options") or read_options(prompt, solution)
+    return PuzzleItem(str(prompt), dict(solution), tuple(options))
+
+
 def _meant(line: str, known: Collection[str]) -> str | None:
     plain = _plain(line)
     if plain in known:
         return plain
     mentioned = [option for option in known if f" {option} " in f" {plain} "]
-    longest = [
-        m
-        for m in mentioned
-        if not any(m != other and f" {m} " in f" {other} " for other in mentioned)
-    ]
+
+    def within_another(option: str) -> bool:
+        others = (other for other in mentioned if other != option)
+        return any(f" {option} " in f" {other} " for other in others)
+
+    longest = [option for option in mentioned if not within_another(option)]
     return longest[0] if len(longest) == 1 else None
 
 
@@ -211,9 +212,9 @@ def _plain(text: str) -> str:
     one.
     """
     words = re.findall(r"[^\W_]+", TIME.sub(_minutes, text).lower())
-    return " ".join(
-        words[1:] if words[:1] in (["the"], ["in"], ["at"]) and len(words) > 1 else words
-    )
+    if len(words) > 1 and words[0] in ("the", "in", "at"):
+        words = words[1:]
+    return " ".join(words)
 
 
 def _minutes(match: re.Match[str]) -> str:

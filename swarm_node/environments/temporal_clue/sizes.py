@@ -67,9 +67,10 @@ SIZES: Mapping[str, Size] = {
 def draw_setting(size: Size, rng: Random) -> Setting:
     """A cast, a place and a time table of this size."""
     if size.players is None:
-        suspects, weapons, rooms, times = (
-            rng.randint(*bounds) for bounds in (size.suspects, size.weapons, size.rooms, size.times)
-        )
+        suspects = rng.randint(*size.suspects)
+        weapons = rng.randint(*size.weapons)
+        rooms = rng.randint(*size.rooms)
+        times = rng.randint(*size.times)
         motives = rng.randint(2, suspects) if size.motives else 0
     else:
         players = rng.randint(*size.players)

@@ -28,27 +28,22 @@ class ConstraintModel:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self._model = model = cp_model.CpModel()
-        rooms, times, suspects = (
-            range(len(setting.rooms)),
-            range(len(setting.times)),
-            range(setting.victim),
-        )
-        one_of: list[Sequence[Fact]] = [  # groups of facts: exactly one fact of each group is true
-            *(
-                [("at", p, room, time) for room in rooms]
-                for p in range(setting.pieces)
-                for time in times
-            ),
-            *(
-                [("motive", s, m) for m in range(len(setting.motives))]
-                for s in suspects
-                if setting.motives
-            ),
-            [("murderer", s) for s in suspects],
-            [("weapon", piece) for piece in setting.weapon_pieces],
-            [("room", room) for room in rooms],
-            [("time", time) for time in times],
-        ]
+        rooms = range(len(setting.rooms))
+        times = range(len(setting.times))
+        suspects = range(setting.victim)
+        # Groups of facts: exactly one fact of each group is true
+        one_of: list[Sequence[Fact]] = []
+        for piece in range(setting.pieces):
+            for time in times:
+                one_of.append([("at", piece, room, time) for room in rooms])
+        if setting.motives:
+            motives = range(len(setting.motives))
+            for suspect in suspects:
+                one_of.append([("motive", suspect, motive) for motive in motives])
+        one_of.append([("murderer", suspect) for suspect in suspects])
+        one_of.append([("weapon", piece) for piece in setting.weapon_pieces])
+        one_of.append([("room", room) for room in rooms])
+        one_of.append([("time", time) for time in times])
         self._literal = {fact: model.new_bool_var("") for facts in one_of for fact in facts}
         for facts in one_of:
             model.add_exactly_one(self._literal[fact] for fact in facts)
@@ -67,9 +62,8 @@ class ConstraintModel:
         setting, at, model = self.setting, self._at, self._model
         for time, room in product(range(1, len(setting.times)), range(len(setting.rooms))):
             for piece in range(setting.pieces):
-                model.add_bool_or(
-                    [~at(piece, room, time - 1), *(at(piece, r, time) for r in setting.reach[room])]
-                )
+                within_reach = [at(piece, near, time) for near in setting.reach[room]]
+                model.add_bool_or([~at(piece, room, time - 1), *within_reach])
             for end in setting.reach[room] - {room}:
                 goes = [
                     self._all(("at", s, room, time - 1), ("at", s, end, time))
@@ -131,21 +125,26 @@ class ConstraintModel:
 
     def _world(self, facts: set[Fact]) -> World:
         setting = self.setting
-        rooms, times, motives = (
-            range(len(setting.rooms)),
-            range(len(setting.times)),
-            range(len(setting.motives)),
+        rooms = range(len(setting.rooms))
+        times = range(len(setting.times))
+        suspects = range(setting.victim)
+
+        def room_of(piece: int, time: int) -> int:
+            return next(room for room in rooms if ("at", piece, room, time) in facts)
+
+        paths = []
+        for piece in range(setting.pieces):
+            paths.append(tuple(room_of(piece, time) for time in times))
+        motives = tuple(
+            motive
+            for suspect in suspects
+            for motive in range(len(setting.motives))
+            if ("motive", suspect, motive) in facts
         )
-        return World(
-            tuple(
-                tuple(next(r for r in rooms if ("at", p, r, t) in facts) for t in times)
-                for p in range(setting.pieces)
-            ),
-            tuple(m for s in range(setting.victim) for m in motives if ("motive", s, m) in facts),
-            next(s for s in range(setting.victim) if ("murderer", s) in facts),
-            next(piece for piece in setting.weapon_pieces if ("weapon", piece) in facts),
-            next(t for t in times if ("time", t) in facts),
-        )
+        murderer = next(suspect for suspect in suspects if ("murderer", suspect) in facts)
+        weapon = next(piece for piece in setting.weapon_pieces if ("weapon", piece) in facts)
+        time = next(time for time in times if ("time", time) in facts)
+        return World(tuple(paths), motives, murderer, weapon, time)
 
     def _add(self, clue: c.Clue) -> None:
         model = self._model

@@ -56,10 +56,8 @@ def key(puzzle: Puzzle) -> dict[str, str]:
 
 
 def _opening(setting: Setting) -> str:
-    rows = [
-        setting.rooms[k : k + setting.columns]
-        for k in range(0, len(setting.rooms), setting.columns)
-    ]
+    starts = range(0, len(setting.rooms), setting.columns)
+    rows = [setting.rooms[start : start + setting.columns] for start in starts]
     parts = [
         f"{VICTIM} was murdered in one of these rooms (a map, north is up):",
         "\n".join(" | ".join(row) for row in rows),

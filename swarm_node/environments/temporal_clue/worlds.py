@@ -53,10 +53,11 @@ class Setting:
     @cached_property
     def reach(self) -> tuple[frozenset[int], ...]:
         """For each room, the rooms within one step: itself and its neighbours."""
-        return tuple(
-            frozenset({room, *(r for d in DIRECTIONS if (r := self.beside(room, d)) is not None)})
-            for room in range(len(self.rooms))
-        )
+        within = []
+        for room in range(len(self.rooms)):
+            beside = [self.beside(room, direction) for direction in DIRECTIONS]
+            within.append(frozenset([room, *(other for other in beside if other is not None)]))
+        return tuple(within)
 
 
 @dataclass(frozen=True)
@@ -98,11 +99,12 @@ def is_murder(
     the victim stays there from then on.
     """
     scene = paths[setting.victim][time]
-    return (
-        all(room == scene for room in paths[setting.victim][time:])
-        and paths[weapon][time] == scene
-        and [s for s in range(setting.victim) if paths[s][time] == scene] == [murderer]
-    )
+    if paths[weapon][time] != scene:
+        return False
+    if any(room != scene for room in paths[setting.victim][time:]):
+        return False
+    suspects = [s for s in range(setting.victim) if paths[s][time] == scene]
+    return suspects == [murderer]
 
 
 def part_name(setting: Setting, part: str, value: int) -> str:

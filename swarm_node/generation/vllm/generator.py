@@ -180,13 +180,15 @@ class VllmGenerator:
         if self._server is not None:
             self._server.stop()
 
+    def _ids(self, context: str | Sequence[int]) -> list[int]:
+        if isinstance(context, str):
+            return self._policy.encode_prompt(context)
+        return list(context)
+
     def _groups(
         self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str, stops: Stops
     ) -> list[Completions | Skipped]:
-        encoded = [
-            self._policy.encode_prompt(each) if isinstance(each, str) else list(each)
-            for each in contexts
-        ]
+        encoded = list(map(self._ids, contexts))
         length = fmean(map(len, encoded)) if encoded else 0.0
         workers = min(MOST_REQUESTS, max(1, self._pace.admits(length) // group_size))
         streams = [f"{stream}/{number}" for number in range(len(encoded))]
@@ -206,6 +208,7 @@ class VllmGenerator:
             return Skipped("prompt longer than the context")
         # vLLM only takes ids below this
         known = self._policy.model.get_input_embeddings().weight.shape[0]
+        seed = int.from_bytes(hashlib.sha256(stream.encode()).digest()[:4], "big") >> 1
         request = {
             "model": self._weights.model,
             "prompt": prompt,
@@ -214,7 +217,7 @@ class VllmGenerator:
             "temperature": config.temperature,
             "top_p": 1.0,  # vLLM would else take what the model's own generation_config.json says
             "top_k": -1,
-            "seed": int.from_bytes(hashlib.sha256(stream.encode()).digest()[:4], "big") >> 1,
+            "seed": seed,
             "logprobs": 0,
             "return_token_ids": True,
             "stop_token_ids": sorted(each for each in self._policy.eos_ids if each < known),

@@ -45,9 +45,8 @@ class TrlEpisode:
         said = made.reset(**row)
         asked = row.get("prompt", "")
         opening = (asked if isinstance(asked, str) else asked[-1]["content"]) + (said or "")
-        self.prompt = "\n".join(
-            [opening, CALLING, *(_described(*each) for each in tools_of(made).items())]
-        )
+        tools = [_described(name, tool) for name, tool in tools_of(made).items()]
+        self.prompt = "\n".join([opening, CALLING, *tools])
 
     def step(self, turn: Turn) -> Step:
         if not turn.calls:
@@ -81,18 +80,16 @@ class TrlSource:
         ):
             raise ValueError(f"{kind.__name__} has methods that wait for others: {ALONE}")
         self.name = f"trl.{kind.__name__}"
-        self.version = (
-            "sha256." + hashlib.sha256(Path(inspect.getfile(kind)).read_bytes()).hexdigest()[:32]
-        )
+        content = Path(inspect.getfile(kind)).read_bytes()
+        self.version = f"sha256.{hashlib.sha256(content).hexdigest()[:32]}"
         self.tasks = {self.name: ("default",)}
         samples = {
             name: dict.fromkeys(inspect.signature(tool).parameters, "1")
             for name, tool in tools.items()
         }
-        self.probe = (
-            *(Turn("", (Call(name, json.dumps(each)),)) for name, each in samples.items()),
-            Turn("0"),
-        )[-8:]
+        calls = [Call(name, json.dumps(arguments)) for name, arguments in samples.items()]
+        probe = [Turn("", (call,)) for call in calls]
+        self.probe = (*probe, Turn("0"))[-8:]
         taken = inspect.signature(made.reset).parameters
         self._seeded = "seed" in taken or any(
             each.kind is each.VAR_KEYWORD for each in taken.values()

@@ -220,8 +220,10 @@ class TrainerGuest(script.Swarm):
 
     def _take(self, most: int) -> list[Group]:
         """External groups for this batch, the newest first."""
-        arrived = [group for group in self.collect() if all(each.single for each in group.episodes)]
-        self._waiting = [*self._waiting, *arrived][-KEPT:]
+        for group in self.collect():
+            if all(episode.single for episode in group.episodes):
+                self._waiting.append(group)
+        self._waiting = self._waiting[-KEPT:]
         wanted = min(self._external_groups, most, len(self._waiting))
         return [self._waiting.pop() for _ in range(wanted)]
 
@@ -262,11 +264,13 @@ def _encoded(group: Group, size: int, trainer: Any, end: int) -> list[list[int]]
     kinds = cycle([cycle(members) for _, members in sorted(by_reward.items(), reverse=True)])
     chosen = [next(kind) for kind in islice(kinds, size)]
     encode = partial(trainer.processing_class, add_special_tokens=False, split_special_tokens=True)
-    ids = [list(encode(each.text).input_ids) for each in chosen]
-    return [
-        ([*known, end] if each.ended or not known else known)[: trainer.max_completion_length]
-        for known, each in zip(ids, chosen, strict=True)
-    ]
+    rows: list[list[int]] = []
+    for episode in chosen:
+        ids = list(encode(episode.text).input_ids)
+        if episode.ended or not ids:
+            ids.append(end)
+        rows.append(ids[: trainer.max_completion_length])
+    return rows
 
 
 # The name that scripts import

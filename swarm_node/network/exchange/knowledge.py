@@ -3,6 +3,47 @@ calls under way.
 
 That includes what the node offers to others: one signed announcement at a time, and groups that
 others may fetch.
+
+Theory of operation
+===================
+
+The parts of the exchange decide, and `Knowledge` remembers. None of them holds a part of another;
+what they have in common is here:
+
+    gossip.py        fetching.py       answers.py         following.py
+    whose news to    which groups to   what others get    the swarm's card,
+    ask for, when    pull, from whom   when they ask      and who may enter
+        |                |                 |                  |
+        +----------------+--------+--------+------------------+
+                                  v
+                              Knowledge
+        view                the newest announcement of each author    view.py
+        contacts            how peers are reached, and if they answer
+        sample              peers that others cannot push out
+        reputation          pulls, charges and bans of each peer      peers.py
+        store               groups that others may fetch here
+        local_announcement  what this node says of itself
+        asked               calls under way, by token
+        outbox              actions to be done at the next opportunity
+
+A call goes this way:
+
+    call(PendingCall) ---> CallPeer ---> the runner dials and waits
+        |                                   |
+        | noted in `asked`                  |  Exchange.replied(token) or .failed(token)
+        v                                   v
+     overdue() -- no word in time --->  taken out of `asked`, and handed to the part that asked
+
+What always holds:
+
+- Of an author one announcement counts, that with the highest number. This node signs its own with a
+  number that only grows, also when it finds that an earlier start of it was ahead (`overtake`).
+- A call is in `asked` until its outcome is known or it is overdue. An outcome that comes later
+  finds no call, and changes nothing.
+- Who is banned or put out by the card leaves the view and the sample at once, and is disconnected
+  (`hang_up`). Its reputation stays, so that a ban lasts.
+- What is remembered is bounded: the view by its capacity, the store in rounds and bytes, tasks with
+  other digests by MAX_OTHERS. No peer chooses the name of a counter.
 """
 
 import math

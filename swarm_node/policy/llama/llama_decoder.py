@@ -23,6 +23,40 @@ for all prompts and rooms of one size. So a step that was recorded in one round 
 the next.
 
 It has no gradients, so it cannot train. Other architectures keep their own forward.
+
+Theory of operation
+===================
+
+A decoder is driven as decoding.py shows: prefill, steps, keep, steps. Between them stands a cache
+of keys and values, in two parts for each layer:
+
+                 prefix: of prompts             suffix: of new tokens
+                 written by prefill             written by step, at place `_at`
+
+    prompt 0     1 2 3 4 5                      slot 0   a b c . . .
+                    ^                           slot 1   a d e . . .
+                    | one product for all
+                    | slots of a prompt
+    prompt 1     1 2 9 9 9                      slot 2   f g h . . .
+                     ^---^ pads, hidden         slot 3   f f k . . .
+                     by `_bias`                            ^   ^---^ room, hidden by `_bias` until
+                                                                     it is written
+
+    prefill   feeds the tree of the prompts (policy/tree_attention.py) and lays each prompt's
+              columns out in a row of the prefix
+    step      feeds one token for each slot; its query meets prefix and suffix in one softmax
+    keep      takes the rows and slots that are named, and drops the others
+
+What always holds:
+
+- Slots of one prompt share its row of the prefix. There is no copy of it for each completion.
+- A pad repeats the last token of its own prompt and has the weight 0, which would not hide a NaN
+  of another prompt.
+- Position in the text and place in the suffix differ: `_cos` and `_sin` have the positions, by
+  prompt and slot; `_at` is one number for all slots.
+- A step on a card waits for no number of the host, and reads and writes places that stay, so that
+  it can be recorded. `sizes` says what such a record depends on.
+
 `decoding.agrees` compares its logits with the model's before it is used.
 """
 

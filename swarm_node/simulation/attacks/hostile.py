@@ -16,7 +16,7 @@ from swarm_node.common.batched import paired
 from swarm_node.common.errors import UserError
 from swarm_node.network.in_memory import MemorySwarm
 from swarm_node.node.round import Node
-from swarm_node.rollouts.groups import Generated, Group, Played, RoundReport, Selection
+from swarm_node.rollouts.groups import Generated, Group, Played, RoundReport, Selection, Skipped
 from swarm_node.rollouts.interfaces import Environment
 from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.attacks.payloads import (
@@ -119,11 +119,9 @@ class Hostile:
                 for form, last in [(payload, answer), (Payload(), wrong(answer, rng))] * (size // 2)
             ]
             (plays,) = self._environment.play([(question, turns)])
-            played = (
-                [each for each in plays if isinstance(each, Played)]
-                if isinstance(plays, tuple)
-                else []
-            )
+            if isinstance(plays, Skipped):
+                continue
+            played = [play for play in plays if isinstance(play, Played)]
             if len(played) == len(turns):
                 return tuple(
                     Episode(ended=True, trace=each.trace, turns=both)
@@ -200,7 +198,9 @@ class Victim:
         written = [
             episode.turns for group in selection.generated.groups for episode in group.episodes
         ]
-        marked = sum(any(self.payload.marks(turn.text) for turn in turns) for turns in written)
+        marked = 0
+        for turns in written:
+            marked += any(self.payload.marks(turn.text) for turn in turns)
         counts = Counter({"generated": len(written), "marked": marked})
         refused = [entry.author for entry in selection.refused]
         for author in [*refused, *(group.author for group in selection.external)]:

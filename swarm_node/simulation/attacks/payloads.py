@@ -61,12 +61,20 @@ def _before(text: str) -> Payload:
     return Payload(f"{text} <answer>", "</answer>", text)
 
 
+def _in_front(text: str) -> Payload:
+    return Payload(front=text, mark=text)
+
+
+def _behind(text: str) -> Payload:
+    return Payload(behind=text, mark=text[:4])
+
+
 PAYLOADS: dict[str, tuple[str, Callable[[str], Payload]]] = {
     # kind: default text, and how the text is put around an answer
-    "stealth": ("\n", lambda text: Payload(front=text, mark=text)),
+    "stealth": ("\n", _in_front),
     "context": ("hail thief", _before),
     "equation": ("2+2=5", _before),
-    "length": (" " * 10, lambda text: Payload(behind=text, mark=text[:4])),
+    "length": (" " * 10, _behind),
 }
 # Kinds that differ in how they send, not what
 CARRIED_BY = {"flood": "stealth", "sybil": "stealth"}
@@ -87,14 +95,20 @@ def poisoned(answer: str, size: int, payload: Payload, rng: Random) -> tuple[Epi
     """Right completions with the payload and wrong ones without, in turn. This contrast gives the
     payload its advantage.
     """
-    texts = [payload.right(answer) if k % 2 == 0 else wrong(answer, rng) for k in range(size)]
-    return tuple(Episode.of(text=text, ended=True) for text in texts)
+    episodes: list[Episode] = []
+    for k in range(size):
+        text = payload.right(answer) if k % 2 == 0 else wrong(answer, rng)
+        episodes.append(Episode.of(text=text, ended=True))
+    return tuple(episodes)
 
 
 def forged(size: int, answer: str, rng: Random) -> tuple[Episode, ...]:
     """Completions that some scorer might reward although they are wrong, and plainly wrong ones."""
-    texts = [rng.choice(FORGERIES) if k % 2 == 0 else wrong(answer, rng) for k in range(size)]
-    return tuple(Episode.of(text=text, ended=True) for text in texts)
+    episodes: list[Episode] = []
+    for k in range(size):
+        text = rng.choice(FORGERIES) if k % 2 == 0 else wrong(answer, rng)
+        episodes.append(Episode.of(text=text, ended=True))
+    return tuple(episodes)
 
 
 def wrong(answer: str, rng: Random) -> str:
@@ -102,6 +116,7 @@ def wrong(answer: str, rng: Random) -> str:
     if not any(map(str.isdigit, answer)):
         return f"no {answer}"
     while True:
-        text = "".join(rng.choice("123456789") if sign.isdigit() else sign for sign in answer)
+        signs = [rng.choice("123456789") if sign.isdigit() else sign for sign in answer]
+        text = "".join(signs)
         if text != answer:
             return text

@@ -76,12 +76,10 @@ class LivePopulation:
         if "dynamic_sampling" in parse_arm(own.arms[0]).ways:
             return DynamicSampling(honest)
         if own.attack.kind == "none":
+            if not own.asynchronous.enabled:
+                return honest
             ahead = own.asynchronous.max_staleness + 1  # as `Capacity` allows
-            return (
-                LaggedNode(honest, lambda updates: updates + ahead)
-                if own.asynchronous.enabled
-                else honest
-            )
+            return LaggedNode(honest, lambda updates: updates + ahead)
         payload = payload_of(own.attack.kind, own.attack.payload)
         return Victim(honest, payload, self._honest_ids.__contains__)
 

@@ -141,8 +141,11 @@ class RayWorker(Worker):
 def run_worker(
     order: bytes, words: Sequence[str], there: Mapping[str, Any], environment: Mapping[str, str]
 ) -> Iterator[Part]:
-    """The task: runs a worker process on this host, and passes on what it says. `words` follow the
-    interpreter and its flag -P; `there` is the `origin` of the machine where the simulation was started.
+    """The task: runs a worker process on this host, and passes on what it says.
+
+    Args:
+        words: what follows the interpreter and its flag -P.
+        there: the `origin` of the machine where the simulation was started.
     """
     try:
         check_same(there)

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm_node.common import plugins
 from swarm_node.environments.rewards import DIGITS
+from swarm_node.rollouts.advantages import ADVANTAGES, group_advantages, population_advantages
 from swarm_node.rollouts.groups import SAME_REWARD
-from swarm_node.training.objectives import group_advantages, population_advantages
+from swarm_node.settings import training as options
 from tests.models import text_group
 
-RULES = {name: plugins.load("advantages", name) for name in plugins.registered("advantages")}
+RULES = ADVANTAGES
 REWARDS = st.lists(st.floats(0, 1), min_size=2, max_size=64)
 
 
@@ -75,3 +75,7 @@ def test_the_population_deviation_divides_by_all_and_adds_a_millionth() -> None:
         [0.75 / deviation] + [-0.25 / deviation] * 3
     )
     assert population_advantages([0.1] * 8) == [0.0] * 8
+
+
+def test_the_option_takes_the_names_of_the_table_in_which_the_rules_stand() -> None:
+    assert tuple(ADVANTAGES) == options.ADVANTAGES

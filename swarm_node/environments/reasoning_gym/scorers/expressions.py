@@ -69,11 +69,8 @@ def antiderivative(answer: str, entry: Entry) -> float:
     """
     variable = entry["metadata"]["variable"]
     given = _collected(answer, frozenset((variable, "C", "c")))
-    constant = {
-        term: factor
-        for term, factor in given.items()
-        if not term or {"C", "c"} - {variable} & {*term}
-    }
+    names = {"C", "c"} - {variable}
+    constant = {term: factor for term, factor in given.items() if not term or names & {*term}}
     if any(len(term) != 1 or factor != 1 for term, factor in constant.items()):
         return 0.0
     return float(
@@ -140,13 +137,15 @@ def _collected(text: str, variables: frozenset[str]) -> Polynomial:
 
 
 def _is_idle(node: ast.BinOp) -> bool:
-    bare_sides = (
-        side.operand if isinstance(side, ast.UnaryOp) else side for side in (node.left, node.right)
-    )
-    left, right = (isinstance(side, ast.Constant) and side.value == 1 for side in bare_sides)
-    return isinstance(node.op, ast.Mult | ast.Div | ast.Pow) and (
-        right or (left and isinstance(node.op, ast.Mult))
-    )
+    if isinstance(node.op, ast.Mult):
+        return _is_one(node.left) or _is_one(node.right)
+    return isinstance(node.op, ast.Div | ast.Pow) and _is_one(node.right)
+
+
+def _is_one(side: ast.expr) -> bool:
+    """Whether it is 1 or, with a sign, -1."""
+    bare = side.operand if isinstance(side, ast.UnaryOp) else side
+    return isinstance(bare, ast.Constant) and bare.value == 1
 
 
 def _tree(text: str) -> ast.expr:
@@ -199,9 +198,8 @@ def _constant(polynomial: Polynomial) -> Fraction:
 
 
 def _plus(left: Polynomial, right: Polynomial) -> Polynomial:
-    return {
-        term: left.get(term, Fraction(0)) + right.get(term, Fraction(0)) for term in (*left, *right)
-    }
+    none = Fraction(0)
+    return {term: left.get(term, none) + right.get(term, none) for term in (*left, *right)}
 
 
 def _times(left: Polynomial, right: Polynomial) -> Polynomial:

@@ -21,6 +21,10 @@ Entry = Mapping[str, Any]
 Row = Sequence[Any]
 
 
+def _digits(line: str) -> list[int]:
+    return [int(sign) for sign in line if sign in "123456789"]
+
+
 def number_puzzle(answer: str, entry: Entry) -> float:
     """1.0 for the key's grid, 0.9 of the share of right cells for another; less for more characters
     than the key.
@@ -29,7 +33,7 @@ def number_puzzle(answer: str, entry: Entry) -> float:
     if _without_ends(bounded(answer)) == _without_ends(key):
         reward = 1.0
     else:
-        rows = [[int(sign) for sign in line if sign in "123456789"] for line in answer.split("\n")]
+        rows = map(_digits, answer.split("\n"))
         filled = [row for row in rows if len(row) == len(solution[0])]
         reward = 0.9 * _right_cells(filled, solution) / len(solution[0]) ** 2
     return reward * min(1.0, len(key) / max(1, len(answer)))
@@ -42,11 +46,9 @@ def game_of_life(answer: str, entry: Entry) -> float:
     given, key = bounded_json(answer), bounded_json(entry["answer"])
     if "-" in answer or not isinstance(given, list) or len(given) != len(key):
         return 0.0
-    if any(
-        not isinstance(row, list) or len(row) != len(right)
-        for row, right in zip(given, key, strict=True)
-    ):
-        return 0.0
+    for row, right in zip(given, key, strict=True):
+        if not isinstance(row, list) or len(row) != len(right):
+            return 0.0
     # 0e9, 0.000 and false are 0
     if any(type(cell) is not int or cell not in (0, 1) for row in given for cell in row):
         return 0.0
@@ -56,9 +58,9 @@ def game_of_life(answer: str, entry: Entry) -> float:
 def kakurasu(answer: str, entry: Entry) -> float:
     """1.0 for any grid of zeros and ones with these sums."""
     facts, grid = entry["metadata"], digit_rows(bare(answer))
-    if len(grid) != facts["n_rows"] or any(
-        len(row) != facts["n_cols"] or not {*row} <= {0, 1} for row in grid
-    ):
+    if len(grid) != facts["n_rows"]:
+        return 0.0
+    if any(len(row) != facts["n_cols"] or not {*row} <= {0, 1} for row in grid):
         return 0.0
     rows = [_weight(row) for row in grid]
     columns = [_weight(column) for column in zip(*grid, strict=True)]
@@ -70,7 +72,7 @@ def pool_matrix(answer: str, entry: Entry) -> float:
     shape.
     """
     given, key = rational_rows(answer), rational_rows(entry["answer"])
-    if [len(row) for row in given] != [len(row) for row in key]:
+    if list(map(len, given)) != list(map(len, key)):
         return 0.0
     pairs = [
         pair for row, right in zip(given, key, strict=True) for pair in zip(row, right, strict=True)
@@ -85,10 +87,10 @@ def same_matrix(answer: str, entry: Entry) -> float:
     contains it.
     """
     key, given = entry["answer"].strip(), answer.strip()
-    if (
-        given == key
-        or "\n".join(" ".join(row.split()) for row in bounded(given).split("\n")) == key
-    ):
+    if given == key:
+        return 1.0
+    rows = [" ".join(row.split()) for row in bounded(given).split("\n")]
+    if "\n".join(rows) == key:
         return 1.0
     return len(key) / len(given) if key in given else 0.0
 
@@ -102,9 +104,9 @@ def graph_color(answer: str, entry: Entry) -> float:
     """1.0 for a JSON map from the vertices to colours in which neighbours differ."""
     puzzle, given = entry["metadata"]["puzzle"], bounded_json(answer)
     colours = {vertex: given.get(str(vertex)) for vertex in puzzle["vertices"]}
-    if {*map(str, colours)} != {*given} or any(
-        type(colour) is not int for colour in colours.values()
-    ):
+    if {*map(str, colours)} != {*given}:
+        return 0.0
+    if any(type(colour) is not int for colour in colours.values()):
         return 0.0
     allowed = {*colours.values()} <= {*puzzle["color_options"]}
     return float(allowed and all(colours[one] != colours[other] for one, other in puzzle["edges"]))
@@ -123,7 +125,7 @@ def cryptarithm(answer: str, entry: Entry) -> float:
     words = [*facts["words_letters"], facts["result_letters"]]
     if {*digits} != {*"".join(words)} or len({*digits.values()}) < len(digits):
         return 0.01
-    *numbers, result = ("".join(digits[letter] for letter in word) for word in words)
+    *numbers, result = (word.translate(str.maketrans(digits)) for word in words)
     leading = not facts["allow_leading_zero"] and any(
         number[0] == "0" for number in [*numbers, result]
     )
@@ -135,11 +137,10 @@ def _without_ends(text: str) -> list[str]:
 
 
 def _right_cells(rows: Sequence[Row], solution: Sequence[Row]) -> int:
-    return sum(
-        a == b
-        for row, right in zip(rows, solution, strict=False)
-        for a, b in zip(row, right, strict=False)
-    )
+    count = 0
+    for row, right in zip(rows, solution, strict=False):
+        count += sum(cell == of_key for cell, of_key in zip(row, right, strict=False))
+    return count
 
 
 def _weight(cells: Sequence[int]) -> int:

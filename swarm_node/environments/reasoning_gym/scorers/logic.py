@@ -28,9 +28,8 @@ def conclusion(answer: str, entry: Mapping[str, Any]) -> float:
     for premise in facts["premises"]:
         premises &= assignments.of(premise)
     said = written(answer)
-    if NOT * 2 in "".join(answer.split()) or len(said) > MAX_SAID + 3 * sum(
-        map(len, facts["premises"])
-    ):
+    longest = MAX_SAID + 3 * sum(map(len, facts["premises"]))
+    if NOT * 2 in "".join(answer.split()) or len(said) > longest:
         return 0.0
     trivial = given == assignments.all or said in facts["variables"]
     return float(not trivial and not premises & ~given)
@@ -46,10 +45,11 @@ class Assignments:
             raise Unreadable("too many variables")
         count = 2 ** len(variables)
         self.all: int = 2**count - 1
-        self._where = {
-            name: sum(1 << each for each in range(count) if each >> place & 1)
-            for place, name in enumerate(variables)
-        }
+        # Variable -> the assignments in which it is true, as bits
+        self._where: dict[str, int] = {}
+        for place, name in enumerate(variables):
+            true = (assignment for assignment in range(count) if assignment >> place & 1)
+            self._where[name] = sum(1 << assignment for assignment in true)
 
     def of(self, statement: str) -> int:
         """The assignments that make the statement true. Raises Unreadable for any but variables,
@@ -125,4 +125,5 @@ def written(statement: str) -> str:
     kept = "".join(sign for at, sign in enumerate(signs) if at not in idle)
     while NOT * 2 in kept:
         kept = kept.replace(NOT * 2, "")
-    return "".join(f" {sign} " if sign in BINDING else sign for sign in kept)
+    spaced = [f" {sign} " if sign in BINDING else sign for sign in kept]
+    return "".join(spaced)

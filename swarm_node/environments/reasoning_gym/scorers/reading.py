@@ -132,11 +132,8 @@ def bounded(text: str) -> str:
 def _rows(text: str) -> list[list[str]]:
     if _IDLE.search(bounded(text)):
         raise Unreadable("separators between nothing")
-    rows = [
-        bare(line.strip(" \t\r,")).replace(",", " ").split()
-        for line in text.split("\n")
-        if line.strip()
-    ]
+    lines = [line for line in text.split("\n") if line.strip()]
+    rows = [bare(line.strip(" \t\r,")).replace(",", " ").split() for line in lines]
     if not all(rows):
         raise Unreadable("a row of nothing")
     if sum(map(len, rows)) > MAX_ITEMS:

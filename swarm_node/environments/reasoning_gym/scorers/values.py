@@ -49,7 +49,12 @@ _POINT = re.compile(r"\(?([^(),]{1,60}),([^(),]{1,60})\)?")
 
 def equal(read: Callable[[str], Any], wrong: float = 0.0) -> Score:
     """1.0 for an answer that `read` turns into the same value as the key, `wrong` for another."""
-    return lambda answer, entry: 1.0 if read(answer) == read(str(entry["answer"])) else wrong
+
+    def score(answer: str, entry: Entry) -> float:
+        right = read(answer) == read(str(entry["answer"]))
+        return 1.0 if right else wrong
+
+    return score
 
 
 def close(
@@ -197,20 +202,17 @@ def advanced_geometry(answer: str, entry: Entry) -> float:
     try:
         if metadata["task_type"] == "angle_measure":
             angle, right = (rational(text.strip().removesuffix("°")) for text in (answer, key))
-            return (
-                near(answer, key, angle == right)
-                if round(float(angle), 2) == round(float(right), 2)
-                else 0.05
-            )
+            if round(float(angle), 2) != round(float(right), 2):
+                return 0.05
+            return near(answer, key, angle == right)
         if metadata["task_type"] == "orthocenter":
-            found = _POINT.fullmatch(bare(answer))
-            point = [float(rational(text)) for text in (found.groups() if found else ())]
-            rounded = [round(float(rational(each)), 3) for each in metadata["ortho"]]
-            return (
-                near(answer, key, point == rounded)
-                if [round(each, 3) for each in point] == rounded
-                else 0.01
-            )
+            match = _POINT.fullmatch(bare(answer))
+            written = match.groups() if match else ()
+            point = [float(rational(text)) for text in written]
+            centre = [round(float(rational(text)), 3) for text in metadata["ortho"]]
+            if [round(coordinate, 3) for coordinate in point] != centre:
+                return 0.01
+            return near(answer, key, point == centre)
     except Unreadable:
         return 0.01
     return 1.0 if answer == key else 0.01
@@ -222,7 +224,9 @@ def calendar_arithmetic(answer: str, entry: Entry) -> float:
     if answer == key:
         return 1.0
     if task.startswith("weekday"):
-        return 0.1 if answer in WEEKDAYS else 0.05 if answer.title() in WEEKDAYS else 0.0
+        if answer in WEEKDAYS:
+            return 0.1
+        return 0.05 if answer.title() in WEEKDAYS else 0.0
     if task == "is_leap_year":
         return float(answer.lower() == key.lower())
     given, right = integer(answer), integer(key)
@@ -264,10 +268,8 @@ def partitions(answer: str, entry: Entry) -> float:
     given = bounded_json(answer)
     if not isinstance(given, list) or not all(isinstance(each, list) for each in given):
         return 0.0
-    said, key = (
-        {tuple(each) for each in given},
-        {tuple(each) for each in entry["metadata"]["solution"]},
-    )
+    said = set(map(tuple, given))
+    key = set(map(tuple, entry["metadata"]["solution"]))
     return float(said == key and len(said) == len(given))
 
 
@@ -350,10 +352,8 @@ def board_move(answer: str, entry: Entry) -> float:
 
 def sorted_words(answer: str, entry: Entry) -> float:
     """1.0 for the words in order, the share of those in their place for others."""
-    given, key = (
-        [word.strip() for word in bounded(answer).split(",")],
-        list(entry["metadata"]["sorted_words"]),
-    )
+    given = [word.strip() for word in bounded(answer).split(",")]
+    key = list(entry["metadata"]["sorted_words"])
     if given == key:
         return 1.0
     share = min(NEARLY, _share(given, key))
@@ -362,9 +362,10 @@ def sorted_words(answer: str, entry: Entry) -> float:
 
 def _share(given: Sequence[str], key: Sequence[str]) -> float:
     """The share of the key's parts that stand in their place."""
-    return (
-        sum(one == other for one, other in zip(given, key, strict=False)) / len(key) if key else 0.0
-    )
+    if not key:
+        return 0.0
+    same = sum(one == other for one, other in zip(given, key, strict=False))
+    return same / len(key)
 
 
 def _fraction(text: str) -> tuple[int, int, str]:
