@@ -184,6 +184,10 @@ class Exchange:
             contact = self._knowledge.contacts.learn(peer, addresses)
             contact.given = contact.given or bool(addresses)
 
+    def met(self, peer: PeerId, address: str) -> None:
+        """A connection to this peer exists, with this multiaddr at its other end."""
+        self._knowledge.contacts.met(peer, address)
+
     def allow(self, access: Access) -> None:
         """From now on, deals only with peers, addresses and tasks that the user's lists let
         pass.

@@ -99,6 +99,14 @@ class Contacts:
             self._choose_anchors()
         return contact
 
+    def met(self, peer: PeerId, address: str) -> None:
+        """Notes the address at the other end of a connection to this peer, which proves it; one
+        through a relay only while no other is known.
+        """
+        contact = self._contacts.get(peer)
+        if contact is not None and not (contact.observed and "/p2p-circuit" in address):
+            contact.observed = address
+
     def called_in(self, peer: PeerId, address: str, now: float) -> None:
         """Notes that a peer called: it is alive, and its connection serves to call it back."""
         contact = self.learn(peer)
