@@ -97,7 +97,7 @@ def test_authors_who_cannot_be_reached_where_they_claim_to_be_are_one_party() ->
     exchange = reader.party
     assert isinstance(exchange, Exchange)
     exchange.learned(identity(500).peer_id, [f"{address(500)}/p2p/{identity(500).peer_id}"])
-    rounds_of(swarm, reader, 60)
+    rounds_of(swarm, reader, 30)
     parties = parties_of(reader)
     false = {network_of(address(500 + number)) for number in range(1, 12)}
     assert not false & parties.keys()

@@ -355,4 +355,4 @@ class Fetching:
         if source != group.author:
             knowledge.counters["groups pulled from a holder"] += 1
         self._sources[key] = source
-        return [Deliver(codec.split(envelope)[1], source, knowledge.party(group.author))]
+        return [Deliver(codec.split(envelope)[1], source, knowledge.party(group.author, source))]

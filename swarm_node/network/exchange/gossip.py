@@ -131,6 +131,8 @@ MIN_NEWS = 8  # announcements asked for, at most, per announcement of this node:
 NEWS_PER_WANT = 3  # ... or so many for each group wanted
 SMALL_VIEW = 8  # announcements; with fewer a node asks for all it can get
 STEADY_SHARE = 0.5  # of exchanges go to a steady peer, which others cannot push out
+KEPT = 4  # steady peers that are asked for their announcements, at the time of each exchange
+OLD = 90.0  # seconds since an announcement was made, after which its steady author is asked
 LONELY_AFTER = 3  # failed exchanges in a row make a node lonely
 LONELY_CALLS = 4  # calls of a lonely node at the same time
 LONELY_PAUSE = 2.0  # seconds between two calls of a lonely node to one peer
@@ -264,17 +266,30 @@ class Gossip:
         ]
 
     def _keep(self, now: float) -> list[Action]:
-        """Asks a steady peer that is not in the view, where there is one, for its own
-        announcement.
+        """Asks some steady peers whose announcements are old or not in the view for their own
+        ones. So they stay in the view although others say nothing of them.
         """
         busy, view = self._knowledge.busy(wire.EXCHANGE), self._knowledge.view
-        missing = sorted(
-            peer for peer in self._knowledge.steady().difference(busy) if peer not in view
+
+        def is_old(peer: PeerId) -> bool:
+            entry = view.get(peer)
+            return entry is None or now - entry.made >= OLD
+
+        steady = sorted(self._knowledge.steady().difference(busy))
+        able = [peer for peer in steady if is_old(peer) and self._may_call(peer, now)]
+        able.sort(key=self._knowledge.contacts.tried)
+        return [self._ask_for_its_own(peer, now) for peer in able[:KEPT]]
+
+    def _ask_for_its_own(self, peer: PeerId, now: float) -> Action:
+        """The call that asks a peer for its own announcement alone. It says nothing of this node,
+        and is the shortest there is.
+        """
+        request = wire.ExchangeRequest(self._tag, 1, {}, b"")
+        asked = Asked(
+            peer, wire.EXCHANGE, now, news=1, seq=self._knowledge.contacts.learn(peer).told
         )
-        able = [peer for peer in missing if self._may_call(peer, now)]
-        return (
-            [self._exchange(min(able, key=self._knowledge.contacts.tried), 1, now)] if able else []
-        )
+        self._news -= 1
+        return self._knowledge.call(asked, wire.encode_exchange(request))
 
     def _probe(self, now: float) -> list[Action]:
         """Calls a peer that is not in the view: a bootstrap node, or one behind a partition that

@@ -255,10 +255,11 @@ class Knowledge:
         """Peers that others cannot push out: known for longest, or sampled."""
         return self.sample.peers.union(self.contacts.anchors)
 
-    def party(self, author: PeerId) -> str:
+    def party(self, author: PeerId, source: PeerId | None = None) -> str:
         """The party in which an author counts where groups are shared out: the public network that
-        it was met in, or itself on a local one. Before it was met, the network that it claims; and
-        all authors that cannot be reached where they claim to be are one party.
+        it was met in, or itself on a local one. Before it was met, the network that it claims. All
+        authors that cannot be reached where they claim to be are one party; but where `source`,
+        which serves their groups, was met in the network that they claim, they are of its party.
         """
         contact, entry = self.contacts.get(author), self.view.get(author)
         observed = network_of(contact.observed) if contact else ""
@@ -268,7 +269,8 @@ class Knowledge:
             return author
         claimed = entry.network if entry else ""
         failed = contact is not None and contact.failures > 0
-        return claimed if is_public(claimed) and not failed else UNPROVEN
+        served_there = source not in (None, author) and claimed == self.party(source)
+        return claimed if is_public(claimed) and (served_there or not failed) else UNPROVEN
 
     def is_proven(self, author: PeerId) -> bool:
         """Whether it is known where this author is: it was met there, or could not be reached."""

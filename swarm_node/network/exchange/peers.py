@@ -10,6 +10,7 @@ it (it is disconnected).
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -20,12 +21,16 @@ from protocol import limits
 from protocol.messages import PeerId, Reason
 from swarm_node.common.backoff import backoff
 from swarm_node.network.actions import UNINFORMATIVE, USEFUL
+from swarm_node.network.parties import is_public, network_of
 
 MAX_CONTACTS = 512
 FIRST_RETRY = 5.0  # seconds after a failed call; doubles with every further one
 MAX_RETRY = 60.0
 HELD_PAUSE = 20.0  # seconds until a peer that may not be dialled now is considered again
-ANCHORS = 8  # peers known longest that still answer: gossip does not push them out
+# Peers known longest that still answer, half of a view: gossip does not push them out, and whoever
+# comes later, however loud and in however many networks, does not either
+ANCHORS = 32
+ANCHORS_OF_NETWORK = 2  # at most, on the internet
 
 
 @dataclass(slots=True)
@@ -50,6 +55,12 @@ class Contact:
     @property
     def answered(self) -> bool:
         return self.answered_first < inf
+
+    @property
+    def network(self) -> str:
+        """The network of addresses that it was met in, else that of its first address."""
+        address = self.observed or next(iter(self.addresses), "")
+        return network_of(address)
 
 
 class Contacts:
@@ -147,7 +158,14 @@ class Contacts:
             if contact.answered and contact.failures < 2
         ]
         steady.sort(key=lambda contact: contact.answered_first)
-        self.anchors = tuple(contact.peer for contact in steady[:ANCHORS])
+        of_network: Counter[str] = Counter()
+        anchors = list[PeerId]()
+        for contact in steady:
+            network = contact.network
+            of_network[network] += 1
+            if not is_public(network) or of_network[network] <= ANCHORS_OF_NETWORK:
+                anchors.append(contact.peer)
+        self.anchors = tuple(anchors[:ANCHORS])
 
     def _evict(self, newcomer: PeerId) -> None:
         others = (contact for contact in self._contacts.values() if contact.peer != newcomer)
