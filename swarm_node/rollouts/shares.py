@@ -52,7 +52,7 @@ class Shares:
     def arrived(self, groups: Iterable[Group], now: Round) -> None:
         """Notes who sent something in round `now`."""
         self._round = now
-        for party in {party_of(group) for group in groups}:
+        for party in dict.fromkeys(map(party_of, groups)):
             if party not in self._places or not self._is_here(party):
                 before = self._places.get(party, 0.0)
                 self._places[party] = max(before, self.level(party) or 0.0)

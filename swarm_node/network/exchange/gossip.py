@@ -267,7 +267,8 @@ class Gossip:
 
     def _keep(self, now: float) -> list[Action]:
         """Asks some steady peers whose announcements are old or not in the view for their own
-        ones. So they stay in the view although others say nothing of them.
+        ones. So they stay in the view although others say nothing of them. Peers that an earlier
+        run knew are asked once.
         """
         busy, view = self._knowledge.busy(wire.EXCHANGE), self._knowledge.view
 
@@ -275,7 +276,12 @@ class Gossip:
             entry = view.get(peer)
             return entry is None or now - entry.made >= OLD
 
-        steady = sorted(self._knowledge.steady().difference(busy))
+        known = [
+            contact.peer
+            for contact in self._knowledge.contacts
+            if contact.remembered < math.inf and contact.tried == -math.inf
+        ]
+        steady = sorted(self._knowledge.steady().union(known).difference(busy))
         able = [peer for peer in steady if is_old(peer) and self._may_call(peer, now)]
         able.sort(key=self._knowledge.contacts.tried)
         return [self._ask_for_its_own(peer, now) for peer in able[:KEPT]]

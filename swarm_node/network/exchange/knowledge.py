@@ -257,9 +257,10 @@ class Knowledge:
 
     def party(self, author: PeerId, source: PeerId | None = None) -> str:
         """The party in which an author counts where groups are shared out: the public network that
-        it was met in, or itself on a local one. Before it was met, the network that it claims. All
-        authors that cannot be reached where they claim to be are one party; but where `source`,
-        which serves their groups, was met in the network that they claim, they are of its party.
+        it was met in, or itself on a local one. Nobody need have the addresses that it claims: so
+        the groups that `source` serves count for the network that their author claims only if
+        `source` is the author, or was met in that network itself. All other authors are one party.
+        Without `source` nothing is fetched yet, and a claim counts until a call there has failed.
         """
         contact, entry = self.contacts.get(author), self.view.get(author)
         observed = network_of(contact.observed) if contact else ""
@@ -268,9 +269,12 @@ class Knowledge:
         if observed:
             return author
         claimed = entry.network if entry else ""
-        failed = contact is not None and contact.failures > 0
-        served_there = source not in (None, author) and claimed == self.party(source)
-        return claimed if is_public(claimed) and (served_there or not failed) else UNPROVEN
+        if not is_public(claimed):
+            return UNPROVEN
+        if source is None:
+            failed = contact is not None and contact.failures > 0
+            return UNPROVEN if failed else claimed
+        return claimed if source == author or self.party(source) == claimed else UNPROVEN
 
     def is_proven(self, author: PeerId) -> bool:
         """Whether it is known where this author is: it was met there, or could not be reached."""

@@ -45,6 +45,8 @@ class Contact:
     tried: float = -inf  # seconds, when it was last called
     retry: float = -inf  # seconds; it is not called before
     failures: int = 0  # failed calls in a row
+    # Its place among the peers that an earlier run remembered; inf for all others
+    remembered: float = inf
     given: bool = False  # named by this node's user, cache or LAN, not by gossip
     told: int = -1  # number of the last own announcement it has taken
     note: str = ""  # why it has nothing to share, for a person
@@ -87,6 +89,13 @@ class Contacts:
         if addresses:
             contact.addresses = tuple(addresses)[: limits.MAX_ADDRESSES]
         return contact
+
+    def remember(self, peers: Mapping[PeerId, Sequence[str]]) -> None:
+        """Notes peers that an earlier run knew longest, in this order, with their addresses. Those
+        that answer again are anchors before all that are met in this run.
+        """
+        for place, (peer, addresses) in enumerate(peers.items()):
+            self.learn(peer, addresses).remembered = place
 
     def announced(self, peer: PeerId, addresses: tuple[str, ...]) -> None:
         """Notes the addresses that a contact announces, for when gossip has forgotten it."""
@@ -157,7 +166,7 @@ class Contacts:
             for contact in self._contacts.values()
             if contact.answered and contact.failures < 2
         ]
-        steady.sort(key=lambda contact: contact.answered_first)
+        steady.sort(key=lambda contact: (contact.remembered, contact.answered_first))
         of_network: Counter[str] = Counter()
         anchors = list[PeerId]()
         for contact in steady:
@@ -171,7 +180,13 @@ class Contacts:
         others = (contact for contact in self._contacts.values() if contact.peer != newcomer)
         worst = min(
             others,
-            key=lambda c: (c.peer in self.anchors, c.answered, c.given, c.last_seen, c.tried),
+            key=lambda c: (
+                c.peer in self.anchors,
+                c.answered or (c.remembered < inf and not c.failures),
+                c.given,
+                c.last_seen,
+                c.tried,
+            ),
         )
         del self._contacts[worst.peer]
         if worst.peer in self.anchors:
