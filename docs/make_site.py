@@ -21,20 +21,43 @@ from urllib.parse import unquote, urlsplit
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / ".site"
 HOME = ("README.md", "docs/README.md")
-SECTIONS = {  # heading -> pages, or a folder of them, whose README comes first
-    "Tutorials": [
-        f"docs/tutorials/{name}.md"
-        for name in ("first_run", "two_machines", "own_model", "own_task")
+# Heading -> pages, or a folder of them, whose README comes first, without those named elsewhere
+SECTIONS = {
+    "Start": [
+        *(
+            f"docs/tutorials/{name}.md"
+            for name in ("first_run", "two_machines", "own_model", "own_task")
+        ),
+        "docs/how-to/your_card.md",
+        "docs/faq.md",
+        "docs/troubleshooting.md",
     ],
-    "Help": ["docs/faq.md", "docs/troubleshooting.md"],
-    "How-to": ["docs/how-to", "docker/README.md", "examples/plugin/README.md"],
+    "Guides": ["docs/how-to", "docker/README.md", "examples/plugin/README.md"],
+    "Understand": [
+        *(
+            f"docs/explanation/{name}.md"
+            for name in ("how_it_works", "sharing", "what_leaves", "rewards", "starters", "scale")
+        ),
+        "SECURITY.md",
+        "ARCHITECTURE.md",
+    ],
+    "Results": [
+        "docs/results/README.md",
+        *(
+            f"docs/results/{name}.md"
+            for name in ("sharing", "poisoning", "network", "speed", "memory", "real_models")
+        ),
+    ],
     "Reference": ["docs/reference", "docs/platforms.md", "protocol/README.md"],
-    "Explanation": ["docs/explanation", "ARCHITECTURE.md", "SECURITY.md"],
-    "Results": ["docs/results"],
-    "Project": ["CONTRIBUTING.md", "CHANGELOG.md"],
+    "Develop": ["CONTRIBUTING.md", "CHANGELOG.md", "docs/explanation", "docs/reference/card.md"],
 }
+# Pages of the site outside of the navigation, which the first page of the results leads to
+LAB_NOTES = "docs/results"
 # Pages that others took in, and where what they said is now: links from elsewhere go on working
 MOVED = {
+    "docs/how-to/asynchronous.html": "docs/how-to/faster.html#generate-and-train-at-the-same-time",
+    "docs/how-to/hub.html": "docs/how-to/use_the_model.html#export-it-as-a-folder",
+    "docs/how-to/vllm.html": "docs/how-to/faster.html#generate-with-vllm",
     "docs/how-to/cards.html": "docs/how-to/your_card.html#in-a-container",
     "docs/how-to/memory.html": "docs/how-to/your_card.html",
 }
@@ -116,12 +139,20 @@ def redirect(html: Path) -> None:
         (html / old).write_text(REDIRECT.format(to=to), encoding="utf-8")
 
 
+def placed() -> dict[str, list[str]]:
+    """The pages of each heading. A page that is named by itself is left out of its folder."""
+    named = {where for places in SECTIONS.values() for where in places if where.endswith(".md")}
+    return {
+        heading: [
+            page for where in places for page in pages(where) if page == where or page not in named
+        ]
+        for heading, places in SECTIONS.items()
+    }
+
+
 def navigation() -> str:
     """As TOML: the headings with their pages."""
-    sections = (
-        f"  {{{heading!r} = {[page for where in places for page in pages(where)]}}},\n"
-        for heading, places in SECTIONS.items()
-    )
+    sections = (f"  {{{heading!r} = {found}}},\n" for heading, found in placed().items())
     return (
         f"[\n  {{'swarm-node' = {HOME[0]!r}}},\n  {{'Pages by purpose' = "
         f"{HOME[1]!r}}},\n{''.join(sections)}]"

@@ -60,7 +60,7 @@ def environment_digest(behaviour: Sequence[Sequence[str]], salt: str = "") -> st
     """Tells environments of one name and version apart. `behaviour`, for questions 0 to 3 of
     `addressing.FINGERPRINT`: the prompt and the scores of the empty text and of "0", with six
     decimals. With several turns, score and trace after each turn of a probe replace both scores. A
-    question that cannot be had or scored has an empty entry.
+    question that is not available or scored has an empty entry.
     """
     return _fingerprint(CURRENT.text("environment", salt, _spelt(behaviour)))
 

@@ -19,7 +19,7 @@ MAX_LIFE, _DOMAIN = 90 * DAY, b"swarm-node/member\0%b\0"
 _CERTIFICATE = struct.Struct(">I32s64s")
 
 
-class Refusal(StrEnum):
+class ProofFault(StrEnum):
     """Why a proof is refused: a value to count, never an exception. In the order of the checks."""
 
     MALFORMED = "no proof of membership"
@@ -33,7 +33,7 @@ class Refusal(StrEnum):
 
 
 # The others can come from clocks or cards that differ
-BLAMED = (Refusal.MALFORMED, Refusal.NOT_OWN, Refusal.FORGED)
+BLAMED = (ProofFault.MALFORMED, ProofFault.NOT_OWN, ProofFault.FORGED)
 
 
 def certify(proof: bytes, issuer: Identity, holder: PeerId, ends: int, network: str) -> bytes:
@@ -48,26 +48,29 @@ def certify(proof: bytes, issuer: Identity, holder: PeerId, ends: int, network: 
     )
 
 
-def judge(proof: bytes, holder: PeerId, card: Card, now: float) -> int | Refusal:
+def judge(proof: bytes, holder: PeerId, card: Card, now: float) -> int | ProofFault:
     """When this peer's membership ends by a private swarm's card, or why not. Both times in seconds
     since 1970.
     """
     size, odd = divmod(len(proof) - PUBLIC_KEY_BYTES, _CERTIFICATE.size)
     if odd or not 1 <= size <= MAX_CHAIN:
-        return Refusal.MALFORMED
+        return ProofFault.MALFORMED
     members, data = card.members or Members(admit=(), chain=0, revoked=()), proof[PUBLIC_KEY_BYTES:]
     domain = _DOMAIN % network_of(card).encode()
     ends, keys, signatures = zip(*_CERTIFICATE.iter_unpack(data), strict=True)
     chain = [peer_id(key) for key in (proof[:PUBLIC_KEY_BYTES], *keys)]
     signed = [data[at : at + 4 + PUBLIC_KEY_BYTES] for at in range(0, len(data), _CERTIFICATE.size)]
     checks = (
-        (Refusal.NOT_OWN, lambda: chain[-1] != holder),
-        (Refusal.TOO_LONG, lambda: size > members.chain),
-        (Refusal.UNKNOWN, lambda: chain[0] not in members.admit),
-        (Refusal.REVOKED, lambda: not {*chain}.isdisjoint(members.revoked)),
-        (Refusal.TOO_LASTING, lambda: max(ends) > now + MAX_LIFE + GRACE),
-        (Refusal.ENDED, lambda: now >= min(ends) + GRACE),
-        (Refusal.FORGED, lambda: not all(map(_holds, chain, signed, signatures, [domain] * size))),
+        (ProofFault.NOT_OWN, lambda: chain[-1] != holder),
+        (ProofFault.TOO_LONG, lambda: size > members.chain),
+        (ProofFault.UNKNOWN, lambda: chain[0] not in members.admit),
+        (ProofFault.REVOKED, lambda: not {*chain}.isdisjoint(members.revoked)),
+        (ProofFault.TOO_LASTING, lambda: max(ends) > now + MAX_LIFE + GRACE),
+        (ProofFault.ENDED, lambda: now >= min(ends) + GRACE),
+        (
+            ProofFault.FORGED,
+            lambda: not all(map(_holds, chain, signed, signatures, [domain] * size)),
+        ),
     )
     return next((reason for reason, objects in checks if objects()), min(ends))
 

@@ -66,7 +66,7 @@ Address = Annotated[str, Field(max_length=limits.MAX_ADDRESS_CHARS, pattern=ADDR
 class Message(BaseModel):
     """Base of everything that travels: immutable, no coercion, no unknown fields."""
 
-    # keys only: texts in messages seldom repeat, and pydantic would cache 16,384 of them
+    # keys only: texts in messages rarely repeat, and pydantic would cache 16,384 of them
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", cache_strings="keys")
 
 
@@ -86,7 +86,7 @@ class Question(Message):
     index: Annotated[int, Field(ge=0, lt=limits.MAX_QUESTIONS_PER_ROUND)]
 
 
-class Bounds:
+class ObjectFields:
     """How a plain value stands in a message: as an object with exactly these fields, each within
     the bounds of its type. A value that is put into a message is checked like one that arrives.
     """
@@ -123,11 +123,11 @@ class Bounds:
 
 BoundedCall = Annotated[
     Call,
-    Bounds(arguments=Annotated[str, Field(max_length=limits.MAX_ARGUMENT_CHARS)], name=Name),
+    ObjectFields(arguments=Annotated[str, Field(max_length=limits.MAX_ARGUMENT_CHARS)], name=Name),
 ]
 BoundedTurn = Annotated[
     Turn,
-    Bounds(
+    ObjectFields(
         calls=Annotated[tuple[BoundedCall, ...], Field(max_length=limits.MAX_CALLS)],
         # The bound refuses lone surrogates
         text=Annotated[str, Field(max_length=limits.MAX_EPISODE_CHARS)],

@@ -71,7 +71,7 @@ class ExchangeRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class CarriedAnnouncement:
     """A sealed announcement and its age, summed over the clocks of those who carried it."""
 
     age: int  # tenths of a second
@@ -101,13 +101,13 @@ def decode_exchange(data: bytes) -> ExchangeRequest | Rejected:
     return ExchangeRequest(data[: limits.SWARM_TAG_BYTES], limit, digest, announcement)
 
 
-def encode_items(items: Sequence[Item]) -> bytes:
+def encode_items(items: Sequence[CarriedAnnouncement]) -> bytes:
     """The reply to an exchange. Never empty: an empty reply is a refusal."""
     parts = [_ITEM_HEADER.pack(item.age, len(item.sealed)) + item.sealed for item in items]
     return bytes([len(items)]) + b"".join(parts)
 
 
-def decode_items(data: bytes) -> list[Item] | Rejected:
+def decode_items(data: bytes) -> list[CarriedAnnouncement] | Rejected:
     """The announcements of a reply with their ages, or why its bytes are refused."""
     if len(data) > limits.MAX_EXCHANGE_REPLY_BYTES:
         return Rejected(Reason.TOO_BIG)
@@ -115,7 +115,9 @@ def decode_items(data: bytes) -> list[Item] | Rejected:
         return Rejected(Reason.MALFORMED)
     parts = _parts(data, 1, data[0], _ITEM_HEADER, limits.MAX_ANNOUNCEMENT_BYTES)
     return (
-        parts if isinstance(parts, Rejected) else [Item(age, sealed) for (age, _), sealed in parts]
+        parts
+        if isinstance(parts, Rejected)
+        else [CarriedAnnouncement(age, sealed) for (age, _), sealed in parts]
     )
 
 

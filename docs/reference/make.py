@@ -79,7 +79,7 @@ An option has one name and four places. `training.learning_rate` is
 - or its default. Flags go before variables, variables before the file, the file before the default.
 
 `model eval`, `bootstrap`, `status` and `peers` take flags and variables, no file. `home id` takes
-what `run` takes, and uses `home` alone. A list takes several values behind one flag:
+what `run` takes, and uses `home` alone. A list takes several values after one flag:
 `--environment.tasks gcd/easy lcm/easy`. What is true or false is a flag without a value:
 `--network.mdns`, and `--network.no-mdns` for false. A path that begins with `~` is below your home
 folder.

@@ -1,11 +1,11 @@
-"""How long a round would take on a graphics card, foretold by arithmetic, and the page of what a
+"""How long a round would take on a graphics card, predicted by arithmetic, and the page of what a
 first run trains there.
 
     python -m lab.benchmarks.foretold            # seconds of the shipped configurations
     python -m lab.benchmarks.foretold --page     # writes docs/results/first_model.md
 
 Nobody ran these rounds on these cards. The only round that was measured is one of Qwen2.5-0.5B's
-shape on an H200 (docs/results/speed.md): `MEASURED` has it, and a test holds what is foretold for
+shape on an H200 (docs/results/speed.md): `MEASURED` has it, and a test holds what is predicted for
 it against it. So a figure here is good for the choice between two models, and no promise.
 
 What is added up, in seconds:
@@ -36,7 +36,7 @@ from lab.benchmarks.shapes import shapes
 from swarm_node.common.card_memory import GIB, MIB, Room
 from swarm_node.node.defaults import suited
 from swarm_node.policy import plan as plans
-from swarm_node.policy.by_card import CHOICES, Choice
+from swarm_node.policy.by_card import CHOICES, ModelForCard
 from swarm_node.policy.memory_plan import parameters_of, plan_of
 from swarm_node.settings import NodeConfig
 
@@ -75,7 +75,7 @@ MEASURED = (0.7, 0.7)
 
 
 def seconds(config: NodeConfig, shape: Any, card: Card) -> tuple[float, float]:
-    """Generation and update of a round, foretold. `shape`: the transformers configuration."""
+    """Generation and update of a round, predicted. `shape`: the transformers configuration."""
     made, parameters = plan_of(config, shape, card.room.free), parameters_of(shape)
     sizes = plans.shape_of(shape, parameters)
     rows = config.round.questions * config.generation.num_generations
@@ -108,7 +108,7 @@ def _update(
     return multiplied + tokens * (moved + logits) / card.bandwidth + FIXED
 
 
-def of_choice(choice: Choice) -> NodeConfig:
+def of_choice(choice: ModelForCard) -> NodeConfig:
     """The configuration of a first run with this choice."""
     model = {"name": choice.model.name, "revision": choice.model.hub.revision}
     return suited(NodeConfig.model_validate({"model": model}), choice=choice)

@@ -30,7 +30,7 @@ from swarm_node.rollouts.groups import Completions
 from swarm_node.settings import GenerationConfig
 from swarm_node.training.objectives import Mismatch
 
-BUDGET = 180.0  # seconds; work that would take longer is left out
+BUDGET = 180.0  # seconds; work that would take longer is skipped
 GIBIBYTE = 2**30
 PARTS = ("writing", "training", "end_to_end")
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")

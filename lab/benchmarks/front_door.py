@@ -4,8 +4,8 @@
 
 The commands are read from README.md: those of "Quick start" and of "Your own task" that begin with
 `swarm-node run` or `swarm-node ask`. Each example has a home of its own below the folder, which
-stands for the user's home. So a run that was interrupted goes on where it stopped, and one that is
-done is not done again. `--write` puts what was found into docs/results/front_door.json, and what
+stands for the user's home. So a run that was interrupted continues where it stopped, and one that
+is done is not done again. `--write` puts what was found into docs/results/front_door.json, and what
 the models answered into README. The commit, the versions and the machine are those of the home's
 manifest. CPU seconds count all processes that a command started and waited for. They are kept in
 the home, because a later call has nothing left to measure.

@@ -118,7 +118,7 @@ def pack(folder: Path, python: str, piece: int) -> list[Path]:
     download = ["pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
     download += ["--python-version", python, "--implementation", "cp", *platforms]
     line = [sys.executable, "-m", *download, "--dest", str(whole)]
-    if subprocess.run([*line, *WHEELS], check=False).returncode:  # one of them cannot be had
+    if subprocess.run([*line, *WHEELS], check=False).returncode:  # one of them is not available
         for name in WHEELS:
             if subprocess.run([*line, name], check=False).returncode:
                 print(f"left out: {name} has no wheel for Python {python}", flush=True)

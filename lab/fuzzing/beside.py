@@ -215,7 +215,7 @@ def targets(folder: Path, task_sets: bool = True) -> Iterator[Target]:
 
 
 def played(began: Playable, *texts: str) -> float:
-    """The score of an episode of these turns; 0 where it is left out."""
+    """The score of an episode of these turns; 0 where it is skipped."""
     turns = tuple(map(Turn, texts))
     found = playing.read(playing.play(began, [turns]), [turns])
     replay = found if isinstance(found, str) else found[0]

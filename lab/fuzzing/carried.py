@@ -2,7 +2,7 @@
 
     python -m lab.fuzzing.carried --json        # docs/results/scoring.md
 
-Paid: a reward above that of an empty answer, for a completion that is no spelling of the right
+Paid: a reward above that of an empty answer, for a completion that is not a spelling of the right
 answer (`carriers`). Data sets that are done are kept under `--runs` and not done again; results of
 other options are replaced.
 """

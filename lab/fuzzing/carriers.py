@@ -17,7 +17,7 @@ from lab.fuzzing.right_answers import spellings
 from swarm_node.scoring.bound import same_number
 
 T = TypeVar("T")
-# Times the length of the right answer: a longer completion is no spelling of it, unless it is a
+# Times the length of the right answer: a longer completion is not a spelling of it, unless it is a
 # usual one or a number
 LONGEST = 1.5
 GAPS = 4  # places of a kind (such as between tokens) that are tried for each carrier

@@ -4,7 +4,7 @@
     python -m lab.fuzzing.folders --some 20             # every twentieth case
     python -m lab.fuzzing.folders --part fields         # a quarter of an hour
     python -m lab.fuzzing.folders --part commands       # every command on every file of a home
-    python -m lab.fuzzing.folders --part commands --out runs/folders    # goes on where it ended
+    python -m lab.fuzzing.folders --part commands --out runs/folders    # continues where it ended
     python -m lab.fuzzing.folders --part commands --whole   # each file with every payload
     python -m lab.fuzzing.folders --part commands --command check
     python -m lab.fuzzing.folders --holes               # mistakes that it has to find

@@ -13,7 +13,7 @@ end count, too.
 
 A command and a file make a row of results (rows.py). Of the 60 payloads a row takes every sixth,
 beginning at another one for each row, so that every command meets every payload; `whole` takes all.
-A file of options gets all of them in any case. A command that goes on for ever is stopped as soon
+A file of options gets all of them in any case. A command that continues for ever is stopped as soon
 as it has said that it is ready: by then it has read its home.
 """
 
@@ -42,14 +42,14 @@ from protocol.identity import Identity
 from swarm_node.commands import table
 from swarm_node.commands.cli import outcome
 from swarm_node.common import loading
-from swarm_node.common.command import Command, Entry, Purpose
+from swarm_node.common.command import Command, ListedCommand, Purpose
 from swarm_node.settings import NodeConfig, Section, of_home
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.of_home import HOME_FILE
 from swarm_node.settings.options import Option, options
 
-SECONDS = 30.0  # after which a command that goes on is told to stop
-# What a command that goes on says when it has read its home; then it is told to stop
+SECONDS = 30.0  # after which a command that continues is told to stop
+# What a command that continues says when it has read its home; then it is told to stop
 READY: Mapping[str, str] = {
     "bootstrap": "network: ",
     "page": "page: http",
@@ -528,10 +528,10 @@ def _load(real: Path) -> None:
 def _code() -> str:
     """An invitation to a swarm that nobody is in."""
     from swarm_node.environments.basics import source
-    from swarm_node.swarm.code import Asked, Invitation, encode
+    from swarm_node.swarm.code import Invitation, RequiredEnvironment, encode
 
     address = f"/ip4/192.0.2.1/tcp/31330/p2p/{Identity.from_seed_bytes(bytes(32)).peer_id}"
-    asked = Asked("basics", source.version, ("next/few",))
+    asked = RequiredEnvironment("basics", source.version, ("next/few",))
     return encode(Invitation((address,), "friends", (asked,), 0))
 
 
@@ -567,7 +567,7 @@ def obey() -> None:
 
 def plant() -> None:
     """Puts the command into the table."""
-    entry = Entry("lab.fuzzing.homes:PLANTED", "", "a command with a hole", Purpose.TRY)
+    entry = ListedCommand("lab.fuzzing.homes:PLANTED", "", "a command with a hole", Purpose.TRY)
     table.COMMANDS = {**table.COMMANDS, "planted": entry}
 
 

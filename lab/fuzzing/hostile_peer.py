@@ -261,7 +261,9 @@ class HostilePeer:
         if "junk" in self._kinds and self._rng.random() < 0.5:
             return self._rng.randbytes(self._rng.randrange(1, 4096))
         items = [self._announcement(), *self._told]
-        return wire.encode_items([wire.Item(0, each) for each in items[: limits.MAX_EXCHANGED]])
+        return wire.encode_items(
+            [wire.CarriedAnnouncement(0, each) for each in items[: limits.MAX_EXCHANGED]]
+        )
 
     async def _pull(self, _: Caller, request: bytes) -> bytes:
         asked = wire.decode_pull(request)

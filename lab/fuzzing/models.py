@@ -262,7 +262,7 @@ def _chain(letter: str, length: int) -> str:
 
 
 def _other_files(kind: str, merges: str, config: Mapping[str, Any]) -> Mapping[str, str]:
-    """The files of a tokenizer of this class that is no tokenizer.json."""
+    """The files of a tokenizer of this class that is not a tokenizer.json."""
     vocabulary = json.loads((BASE / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
     told = {"tokenizer_class": kind, "unk_token": "<eos>", **config}
     return {

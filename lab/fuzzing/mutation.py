@@ -32,7 +32,7 @@ def mutate(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
 
 
 def mutate_json(rng: Random, data: bytes) -> bytes:
-    """The JSON with one part exchanged, left out or repeated, in canonical form; seldom only in
+    """The JSON with one part exchanged, left out or repeated, in canonical form; rarely only in
     another spelling.
     """
     try:

@@ -1,8 +1,8 @@
 """Results of the corpus of commands and homes, kept row by row. Part of `lab.fuzzing.folders`.
 
 A row holds what a command did with one file of a home. It is written when it is whole, as a line of
-JSON, so a run that was interrupted goes on behind the last one. A row with a fault is done again by
-the next run, since the fault may be mended by then; its new line counts.
+JSON, so a run that was interrupted continues behind the last one. A row with a fault is done again
+by the next run, since the fault may be fixed by then; its new line counts.
 """
 
 import json

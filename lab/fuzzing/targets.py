@@ -30,7 +30,7 @@ from swarm_node.common import channel
 from swarm_node.environments.episodes.source import begin
 from swarm_node.environments.reasoning_gym.scorers.scorers import SCORERS, score
 from swarm_node.network import varint
-from swarm_node.network.actions import Action, Call, Cards, Deliver, Remembered
+from swarm_node.network.actions import Action, CallPeer, Cards, Deliver, Remembered
 from swarm_node.network.backend import Caller
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.process import messages
@@ -65,7 +65,10 @@ class Target:
 def targets() -> dict[str, Target]:
     envelope = codec.seal(_group(), AUTHOR, SWARM)
     items = wire.encode_items(
-        [wire.Item(5, _announcement(AUTHOR, 3)), wire.Item(900, _announcement(PEERS[2], 8))]
+        [
+            wire.CarriedAnnouncement(5, _announcement(AUTHOR, 3)),
+            wire.CarriedAnnouncement(900, _announcement(PEERS[2], 8)),
+        ]
     )
     addresses = [
         "/ip4/1.2.3.4/tcp/31330",
@@ -239,7 +242,7 @@ def _process_frames() -> list[bytes]:
         messages.Memory(
             port=1, exchange=Remembered(seq=3, bans={US.peer_id: 0.5}), peers={US.peer_id: ("/x",)}
         ),
-        messages.View(view={"peers": [{"addresses": ["/x"], "round": None}]}),
+        messages.NetworkSnapshot(view={"peers": [{"addresses": ["/x"], "round": None}]}),
     ]
     return [messages.NETWORK.up.encode(frame) for frame in frames]
 
@@ -367,7 +370,7 @@ class Handlers:
         self._now = 1000.0
         self._node = self._exchange(US, 0)
         self._other = self._exchange(AUTHOR, 1)
-        self._calls: list[Call] = []
+        self._calls: list[CallPeer] = []
         self._callers = [
             Caller(peer.peer_id, f"/ip4/20.{k}.7.9/tcp/{k + 1}") for k, peer in enumerate(PEERS)
         ]
@@ -453,7 +456,7 @@ class Handlers:
         )
         return exchange
 
-    def _next_call(self) -> Call | None:
+    def _next_call(self) -> CallPeer | None:
         """The oldest open call of the node. Lets time and rounds pass until there is one; None if
         there is none.
         """
@@ -466,6 +469,6 @@ class Handlers:
         return None
 
     def _take(self, actions: Sequence[Action]) -> None:
-        self._calls = ([*self._calls, *(action for action in actions if isinstance(action, Call))])[
-            -8:
-        ]
+        self._calls = (
+            [*self._calls, *(action for action in actions if isinstance(action, CallPeer))]
+        )[-8:]

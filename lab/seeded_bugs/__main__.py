@@ -3,7 +3,7 @@
     python -m lab.seeded_bugs [--commit COMMIT] [--only TEXT] [--limit SECONDS] [--json] [--list]
 
 Each bug has at most four minutes. Its outcome is added to runs/seeded_bugs/COMMIT.jsonl. A bug with
-an outcome there is not tried again, so a new call goes on after an interruption. Only a bug that
+an outcome there is not tried again, so a new call continues after an interruption. Only a bug that
 ran out of time is tried again.
 """
 

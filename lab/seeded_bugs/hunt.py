@@ -131,7 +131,7 @@ def hunt(bug: Bug, tree: Path, python: str, limit: float) -> Outcome:
     takes it out again.
 
     A test that fails has caught the bug if it passes without the bug. If it fails then, too, the
-    other tests go on.
+    other tests continue.
     """
     began = monotonic()
     shipped = texts(tree)

@@ -1,5 +1,5 @@
-"""Does a node that is given nothing find tasks that its model can learn, and does it go on finding
-them?
+"""Does a node that is given nothing find tasks that its model can learn, and does it continue
+finding them?
 
     nice -n 10 python -m lab.studies.band --json          # SmolLM2-135M, 100 rounds
     python -m lab.studies.band --rounds 6 --marks 2 4 --questions 4 --runs FOLDER --json
@@ -9,14 +9,14 @@ It starts `swarm-node run` without a file and without tasks, alone, and asks:
 - how much CPU time of all its processes passes from the start until the first step of the
   optimiser;
 - after the first of `--marks`, when the list is full: how many of the chosen tasks are answered
-  rightly in 2 to 90 % of `--questions` fresh (held-out) questions each;
+  correctly in 2 to 90 % of `--questions` fresh (held-out) questions each;
 - in the rounds from the second mark on: which share of the groups is informative, and whether the
   tasks that were practised at that mark are answered better at the end than they were then, again
   on held-out questions;
 - what the node's own validation found, for the same tasks before and after.
 
 The node runs in legs, one up to each mark, so that its checkpoint can be evaluated there. What is
-done is kept below `--runs` and not done again: an interrupted leg goes on at its last checkpoint.
+done is kept below `--runs` and not done again: an interrupted leg continues at its last checkpoint.
 Other work on the machine changes the wall clock, which is not told, and hardly the CPU seconds.
 """
 

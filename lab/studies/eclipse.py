@@ -59,7 +59,7 @@ class Party:
         asked = wire.decode_exchange(request) if protocol == wire.EXCHANGE else None
         count = min(getattr(asked, "limit", 0), len(self.fresh))
         return wire.encode_items(
-            [wire.Item(0, sealed) for sealed in self._rng.sample(self.fresh, count)]
+            [wire.CarriedAnnouncement(0, sealed) for sealed in self._rng.sample(self.fresh, count)]
         )
 
     def push(self) -> tuple[Caller, bytes]:

@@ -1,6 +1,6 @@
 """What does sharing give that the strongest lone learner does not have for the same price?
 
-    python -m lab.studies.equal_price rare --at-most 40            # goes on where it stopped
+    python -m lab.studies.equal_price rare --at-most 40            # continues where it stopped
     # a real model: a run takes 1 to 6 minutes
     python -m lab.studies.equal_price smollm2-135m --at-most 40
     python -m lab.studies.equal_price rare --report                # of what is done
@@ -299,7 +299,7 @@ def curves(setting: Setting, reports: Mapping[tuple[str, int], Report]) -> Curve
 
 def draw(setting: Setting, found: Curves, path: Path) -> None:
     """Draws accuracy on all tasks by price: a panel for each axis, a line for each arm with its
-    interval. Ends of lines beyond three times what the dearest arm that shares spends are left out.
+    interval. Ends of lines beyond three times what the dearest arm that shares spends are skipped.
     """
     figure = Figure(figsize=(14.0, 4.2), dpi=110)
     colours = {name: f"C{number}" for number, name in enumerate([*setting.lone, *setting.sharing])}

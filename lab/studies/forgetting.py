@@ -1,6 +1,6 @@
 """Does a specialist forget tasks that it never asks, and how much sharing prevents this?
 
-    # goes on where it stopped; a run takes about 8 minutes
+    # continues where it stopped; a run takes about 8 minutes
     python -m lab.studies.forgetting --at-most 6
     python -m lab.studies.forgetting --report
 

@@ -66,7 +66,7 @@ def make(starter: str, path: Path) -> None:
 
 
 def completed(policy: Policy, prompts: Sequence[str], stream: str) -> list[Example]:
-    """Completions by this policy with their prompts. Those that were cut off are left out."""
+    """Completions by this policy with their prompts. Those that were cut off are skipped."""
     generator, examples = BatchGenerator(policy, GenerationConfig()), list[Example]()
     for start in range(0, len(prompts), TOGETHER):
         part = prompts[start : start + TOGETHER]

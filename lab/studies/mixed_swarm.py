@@ -42,7 +42,7 @@ def measured(rounds: int, backend: str, model: str) -> dict[str, Any]:
 def started(
     homes: Mapping[str, Path], steps: int, backend: str, model: str
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Starts all four. Yields the process of the script, which goes on until it is terminated."""
+    """Starts all four. Yields the process of the script, which continues until it is terminated."""
     with ExitStack() as stack:
         api = stack.enter_context(serving("dense"))
         stack.enter_context(guests.running(guests.node(homes[PLAIN], model=model), homes[PLAIN]))

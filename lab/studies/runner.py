@@ -117,8 +117,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def do(runs: Sequence[Run], options: argparse.Namespace, file: Path | None = None) -> bool:
     """Prints how many runs are missing and their cost, and does them. Returns whether to go on to a
-    report. A run that fails is printed and left out; the others go on. `file`: rows that `listed`
-    wrote, whose runs are not done again.
+    report. A run that fails is printed and left out; the others continue. `file`: rows that
+    `listed` wrote, whose runs are not done again.
     """
     kept = kept_in(file)
     missing = [run for run in runs if run.key not in kept and run.report(options.runs) is None]

@@ -2,7 +2,7 @@
 alone.
 
     python -m lab.studies.samplers --cost           # what it would cost
-    # goes on where it stopped, by the rows of its CSV file
+    # continues where it stopped, by the rows of its CSV file
     python -m lab.studies.samplers --at-most 40
     # the best one, with 25 % hostile nodes, against uniform
     python -m lab.studies.samplers --hostile

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from protocol import limits
 from protocol.messages import PeerId
-from swarm_node.network.actions import Action, Call, Deliver, Disconnect, Refuse
+from swarm_node.network.actions import Action, CallPeer, Deliver, Disconnect, Refuse
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.exchange import Exchange
 
@@ -100,7 +100,7 @@ class World:
     def perform(self, member: SimulatedPeer, actions: Iterable[Action]) -> None:
         """Carries out actions of an exchange."""
         for action in actions:
-            if isinstance(action, Call):
+            if isinstance(action, CallPeer):
                 self._call(member, action)
             elif isinstance(action, Disconnect):
                 member.hung_up.append(action.peer)
@@ -118,7 +118,7 @@ class World:
             self.perform(member, exchange.tick(self.now))
             self.after(TICK, partial(self._tick, member, exchange))
 
-    def _call(self, member: SimulatedPeer, call: Call) -> None:
+    def _call(self, member: SimulatedPeer, call: CallPeer) -> None:
         target = self.members.get(call.peer)
         if target is None or not target.alive or not self._is_together(member.peer, call.peer):
             self.after(
@@ -132,7 +132,7 @@ class World:
                 self._rng.uniform(*self._latency), partial(self._arrive, member, target, call)
             )
 
-    def _arrive(self, member: SimulatedPeer, target: SimulatedPeer, call: Call) -> None:
+    def _arrive(self, member: SimulatedPeer, target: SimulatedPeer, call: CallPeer) -> None:
         if not target.alive:
             self._fail(member, call, Failure.CLOSED)
             return
@@ -147,11 +147,11 @@ class World:
         else:
             self.after(back, partial(self._reply, member, call, reply))
 
-    def _reply(self, member: SimulatedPeer, call: Call, reply: bytes) -> None:
+    def _reply(self, member: SimulatedPeer, call: CallPeer, reply: bytes) -> None:
         if member.alive and isinstance(member.party, Exchange):
             self.perform(member, member.party.replied(call.token, reply, self.now))
 
-    def _fail(self, member: SimulatedPeer, call: Call, failure: Failure) -> None:
+    def _fail(self, member: SimulatedPeer, call: CallPeer, failure: Failure) -> None:
         if member.alive and isinstance(member.party, Exchange):
             self.perform(member, member.party.failed(call.token, failure, self.now))
 

@@ -1,33 +1,37 @@
 """How much sooner does a node that shares reach a level than one that trains alone?
 
     python -m lab.studies.sooner --cost               # what it would cost
-    python -m lab.studies.sooner --at-most 8          # goes on where it stopped
+    python -m lab.studies.sooner --at-most 8          # continues where it stopped
     python -m lab.studies.sooner --report             # of what is done
 
 Eight nodes train a real model that is hardly ever right at first, all on the same tasks: the other
 end of `lab.studies.equal_price`, where a node finds informative groups by itself. A lone arm has
-four nodes, since they do not meet, and trains for twice the rounds, so that equal CPU time can be
-read off the same curve.
+two nodes, since they do not meet. The plain one trains for twice the rounds, so that equal CPU
+time can be read off the same curve.
 
 The measure is the price at which held-out accuracy first reaches a level, by rounds, generated
-tokens, trained tokens, CPU time and GPU time of one node. Levels are shares of what the lone
-learners reach in the middle of their runs on the seeds of the bracket, so they are fixed before any
+tokens, trained tokens, CPU time and GPU time of one node. Levels are shares of what the plain lone
+learners reach at the end of their runs on the seeds of the bracket, so they are fixed before any
 run that is compared. Between two evaluations the course is taken to be linear. A run that is above
 the level at its first evaluation counts as having reached it there.
 
 A run may end before it reaches a level: its time is censored. Arms are compared by the ratio of
 their restricted mean times (Royston and Parmar 2013): the means of min(time, horizon), where the
-horizon is the largest price up to which every run of both arms was followed. Both arms are
-restricted to the same horizon, so a lone learner that would have needed longer makes the ratio
-smaller than it is, and never larger. How many runs reached the level stands beside it.
+horizon is the largest price at which it is known of every run of both arms whether it had reached
+the level. A run that reached it is known from then on. Both arms are restricted to the same
+horizon, so a lone learner that would have needed longer makes the ratio smaller than it is, and
+never larger. How many runs reached the level stands beside it.
 
-Rates are bracketed on two seeds for each arm, by the area under its course. The arm that shares and
-has the largest area at its best rate is run on the eight seeds beside both lone arms, and so is
-`dealt`, the same arm with rewards that are dealt at random.
+Only the lone arms are tuned: their rates are bracketed on two seeds each, by the area under the
+course. The arm that shares was chosen beforehand, by a first look with other seeds, and takes the
+rate that is best for the plain lone learner, so that tuning can only favour those that train alone.
+Three arms are run on the seeds of the comparison. Others are told, on the seeds of the bracket:
+other ways to share, and `dealt`, the same way with rewards that are dealt at random.
 """
 
 import argparse
 import json
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -48,8 +52,8 @@ from swarm_node.settings import DefenceConfig
 
 BRACKET, SEEDS = range(6000, 6002), range(6100, 6108)  # fixed before the first run
 RATES = (2.5e-4, 5e-4, 1e-3)  # a sweep adds rates beyond these
-ROUNDS = 24
-LEVELS = (0.5, 0.75, 1.0)  # of what the lone learners reach after ROUNDS rounds
+ROUNDS = 12
+LEVELS = (0.5, 0.75, 1.0)  # of what the plain lone learners reach after twice ROUNDS rounds
 ALONE, SAMPLES_ON, DEALT = "alone", "alone, dynamic sampling", "dealt"
 
 Report = Mapping[str, Any]
@@ -69,9 +73,10 @@ LONE: Mapping[str, Arm] = {
     ALONE: Arm("4/0", 2 * ROUNDS),
     SAMPLES_ON: Arm("4/0:dynamic_sampling"),
 }
+SHARED = "4/8"
 SHARING: Mapping[str, Arm] = {
+    SHARED: Arm("4/8"),
     "4/4": Arm("4/4"),
-    "4/8": Arm("4/8"),
     "4/4, imitation": Arm("4/4:imitation"),
     # The proportions and the defence of the default of `run`, with four questions a round
     "4/2, default": Arm("4/2", options={"defence": dict(DefenceConfig())}),
@@ -81,13 +86,13 @@ ARMS = {**LONE, **SHARING}
 # they were chosen
 SWARM: Mapping[str, Any] = {
     "nodes": 8,
-    "lone_nodes": 4,
+    "lone_nodes": 2,
     "node_tasks": ("double/few,first_letters/few,day_before/few,capitals/few",),
     "model": {"name": "smollm2-135m", "lora_rank": 16, "template_arguments": "none"},
     "generation": {"max_completion_length": 8, "stop": ("\n",)},
     "round": {"questions": 4},
     "evaluate_every": 2,
-    "evaluate_questions": 16,
+    "evaluate_questions": 8,
     "evaluate_samples": 1,
 }
 TINY: Mapping[str, Any] = {
@@ -142,13 +147,24 @@ def sooner(
     """How many times as long the lone runs took as the runs that share, seed by seed, and how many
     runs of each reached the level. Reports are in the order of the same seeds.
     """
-    horizon = min(prices(report, axis)[-1] for report in (*lone, *sharing))
     of_lone, of_sharing = (
         [time_to(level, prices(report, axis), course(report)) for report in reports]
         for reports in (lone, sharing)
     )
+    horizon = known_until(
+        [*of_lone, *of_sharing], [prices(report, axis)[-1] for report in (*lone, *sharing)]
+    )
     compared = compare(name, restricted(of_lone, horizon), restricted(of_sharing, horizon))
     return compared, reached(of_lone, horizon), reached(of_sharing, horizon)
+
+
+def known_until(times: Times, ends: Sequence[float]) -> float:
+    """The largest price at which it is known of every run whether it had reached the level: where
+    the first of those that never reached it ends, or infinity if all did. `ends`: what each run had
+    spent when it ended.
+    """
+    censored = [end for time, end in zip(times, ends, strict=True) if time is None]
+    return min(censored, default=math.inf)
 
 
 def prices(report: Report, axis: str) -> list[float]:
@@ -168,13 +184,8 @@ def course(report: Report) -> list[float]:
 
 def levels(reports: Sequence[Report]) -> list[float]:
     """The levels, from reports of the lone arm on the seeds of the bracket."""
-    ends = []
-    for report in reports:
-        (arm,) = report["arms"].values()
-        rounds = arm["held_out"]["rounds"]
-        middle = max(index for index, done in enumerate(rounds) if done <= rounds[-1] // 2)
-        ends.append(course(report)[middle])
-    return [share * fmean(ends) for share in LEVELS]
+    end = fmean(course(report)[-1] for report in reports)
+    return [share * end for share in LEVELS]
 
 
 def area(report: Report) -> float:
@@ -197,16 +208,14 @@ def swept(options: argparse.Namespace, name: str) -> Sweep | None:
     return None
 
 
-def tables(
-    found: Mapping[str, Sequence[Report]], shared: str, wanted: Sequence[float]
-) -> list[dict[str, Any]]:
+def tables(found: Mapping[str, Sequence[Report]], wanted: Sequence[float]) -> list[dict[str, Any]]:
     """A row for each lone arm, axis and level."""
     rows = []
     for lone in LONE:
         for axis in AXES:
             for level in wanted:
                 compared, of_lone, of_sharing = sooner(
-                    f"{shared} : {lone}", found[lone], found[shared], axis, level
+                    f"{SHARED} : {lone}", found[lone], found[SHARED], axis, level
                 )
                 rows.append(
                     {
@@ -269,8 +278,8 @@ def draw(found: Mapping[str, Sequence[Report]], wanted: Sequence[float], path: P
 
 def rates_of(options: argparse.Namespace) -> dict[str, Sweep]:
     """The sweep of every arm, as far as its runs are done."""
-    found = {name: swept(options, name) for name in ARMS}
-    return {name: each for name, each in found.items() if each is not None}
+    sweeps = {name: swept(options, name) for name in LONE}
+    return {name: sweep for name, sweep in sweeps.items() if sweep is not None}
 
 
 def done_on_all(
@@ -286,6 +295,30 @@ def done_on_all(
     }
 
 
+def listed_bracket(options: argparse.Namespace, file: Path) -> dict[str, Sweep] | None:
+    """Does the runs of the bracket and prints the best rates. Returns the sweep of each arm; None
+    while runs are missing, or where they shall not be done.
+    """
+    first = [run(options, name, seed, rate) for name in LONE for rate in RATES for seed in BRACKET]
+    if not runner.do(first, options):
+        return None
+    sweeps = rates_of(options)
+    heads = ("arm", "best rate", "mean accuracy", "at an edge")
+    best = [
+        (name, f"{sweep.best:g}", f"{sweep.values[sweep.best]:.4f}", sweep.edge)
+        for name, sweep in sweeps.items()
+    ]
+    command.show(heads, best)
+    swept_runs = [
+        run(options, name, seed, rate)
+        for name, sweep in sweeps.items()
+        for rate in sweep.values
+        for seed in BRACKET
+    ]
+    runner.listed([*first, *swept_runs], options.runs, file)
+    return sweeps if len(sweeps) == len(LONE) else None
+
+
 def main() -> None:
     parser = command.parser("lab.studies.sooner", __doc__)
     runner.add_options(parser)
@@ -294,47 +327,39 @@ def main() -> None:
     if options.quick:
         options.runs = options.runs / "quick"
     file = command.out(options) / "sooner.csv"
-    first = [run(options, name, seed, rate) for name in ARMS for rate in RATES for seed in BRACKET]
-    if not runner.do(first, options):
+    sweeps = listed_bracket(options, file)
+    if sweeps is None:
         return
-    sweeps = rates_of(options)
-    heads = ("arm", "best rate", "mean accuracy", "at an edge")
-    best = [(name, each.best, each.values[each.best], each.edge) for name, each in sweeps.items()]
-    command.show(heads, [(name, f"{rate:g}", f"{at:.4f}", edge) for name, rate, at, edge in best])
-    bracket = [
-        run(options, name, seed, rate)
-        for name, each in sweeps.items()
-        for rate in each.values
+    rates = {name: sweeps[name if name in LONE else ALONE].best for name in ARMS}
+    runs = {
+        name: [run(options, name, seed, rates[name]) for seed in SEEDS] for name in (*LONE, SHARED)
+    }
+    seed_by_seed = [run_of_arm for row in zip(*runs.values(), strict=True) for run_of_arm in row]
+    told = [
+        run(options, name, seed, rates[SHARED])
         for seed in BRACKET
+        for name in (*SHARING, f"{DEALT} {SHARED}")
     ]
-    runner.listed([*first, *bracket], options.runs, file)
-    if len(sweeps) < len(ARMS):
-        return
-    shared = max(SHARING, key=lambda name: sweeps[name].values[sweeps[name].best])
-    names = (*LONE, shared, f"{DEALT} {shared}")
-    rates = {name: sweeps[name.removeprefix(f"{DEALT} ")].best for name in names}
-    runs = {name: [run(options, name, seed, rates[name]) for seed in SEEDS] for name in names}
-    seed_by_seed = [each for row in zip(*runs.values(), strict=True) for each in row]
-    runner.do(seed_by_seed, options)
-    runner.listed([*first, *bracket, *seed_by_seed], options.runs, file)
+    runner.do([*seed_by_seed, *told], options)
+    runner.listed([*seed_by_seed, *told], options.runs, file)
     reports = done_on_all(options, runs)
-    if not reports[shared]:
+    if not reports[SHARED]:
         return
     seeds = [
         seed
         for seed, *row in zip(SEEDS, *runs.values(), strict=True)
-        if all(each.report(options.runs) for each in row)
+        if all(run_of_arm.report(options.runs) for run_of_arm in row)
     ]
     lone = [run(options, ALONE, seed, sweeps[ALONE].best) for seed in BRACKET]
-    wanted = levels([runner.needed(each, options.runs) for each in lone])
-    rows = tables(reports, shared, wanted)
+    wanted = levels([runner.needed(lone_run, options.runs) for lone_run in lone])
+    rows = tables(reports, wanted)
     show(rows)
     ends = {name: fmean(course(report)[-1] for report in of) for name, of in reports.items()}
     print("at the end:", ", ".join(f"{name} {100 * end:.0f} %" for name, end in ends.items()))
     draw(reports, wanted, file.with_suffix(".png"))
     content = {
         "seeds": seeds,
-        "rates": {name: asdict(each) for name, each in sweeps.items()},
+        "rates": {name: asdict(sweep) for name, sweep in sweeps.items()},
         "levels": wanted,
         "ends": ends,
         "sooner": rows,

@@ -3,14 +3,14 @@
     python -m lab.studies.unchanged d71ad390
     # where they differ: which commit between the two changed them
     python -m lab.studies.unchanged d71ad390 --later c0262456
-    # no more than one of the six simulations now; the next call goes on
+    # no more than one of the six simulations now; the next call continues
     python -m lab.studies.unchanged d71ad390 --at-most 1
 
 The code of both commits is unpacked below the folder of runs, and simulates three small swarms of
 starters, each with five seeds, with the packages of this environment and one thread. `--engine
 memory` draws everything from the seed, so two reports must be equal in all but `cost`, which counts
 seconds. What is not committed is not compared. A report is kept by its commit and not made again,
-and a simulation that was cut off goes on.
+and a simulation that was cut off continues.
 """
 
 import argparse
@@ -123,7 +123,7 @@ def compared(
     earlier: Side, later: Side, seeds: int, at_most: int | None
 ) -> dict[str, list[Difference]]:
     """The differences between the two reports of each swarm. At most so many simulations are run; a
-    swarm that then lacks a report is left out.
+    swarm that then lacks a report is skipped.
     """
     found: dict[str, list[Difference]] = {}
     missing = [

@@ -1,7 +1,7 @@
 """Is the default defence worse without its layer `length`? Every kind of attack, seed by seed.
 
     python -m lab.studies.without_length --cost
-    # goes on where it stopped: repeat it until nothing is left to do
+    # continues where it stopped: repeat it until nothing is left to do
     python -m lab.studies.without_length --at-most 12 --cores 1
     python -m lab.studies.without_length --report --out docs/results/poisoning
     python -m lab.studies.without_length --quick   # tiny, to see that it runs

@@ -63,7 +63,7 @@ def as_told(data: bytes, fields: Fields) -> bool:
     found = read(data, fields)
     if process_time() - began > SECONDS:
         return False
-    if isinstance(found, Rejected | card.Refusal | member.Refusal):
+    if isinstance(found, Rejected | card.Refusal | member.ProofFault):
         return (
             fields["result"] == "invalid" and getattr(found, "reason", found) in fields["reasons"]
         )

@@ -79,7 +79,7 @@ def command(argv: list[str]) -> None:
         if config.text:
             question, prompt = framed(config.text, tasks)
             _, (before,), (now,) = answers(config, checkpoint, [prompt], lambda now: [0])
-            rows, note = [Row(question, before, now)], ""
+            rows, note = [BeforeAndNow(question, before, now)], ""
         else:
             known = validated(checkpoint)
             candidates = asked_of_each(environment, count, known)
@@ -89,13 +89,13 @@ def command(argv: list[str]) -> None:
             places, *both = answers(config, checkpoint, prompts, search.chosen)
             told = telling(environment, [asked[k] for k in places], *both)
             shown = {prompt: question for question, prompt in each_shown(tasks, prompts)}
-            rows, drawn, note = list[Row](), 0, ""
+            rows, drawn, note = list[BeforeAndNow](), 0, ""
             for k, learned in told:
-                row = Row(shown[prompts[places[k]]], both[0][k], both[1][k])
+                row = BeforeAndNow(shown[prompts[places[k]]], both[0][k], both[1][k])
                 other = None if learned else drawn_of(task_of(asked[places[k]]), asked, known)
                 if other is not None:
                     row, drawn = (
-                        Row(shown[prompts[other.place]], other.before, other.now),
+                        BeforeAndNow(shown[prompts[other.place]], other.before, other.now),
                         drawn + 1,
                     )
                 rows.append(row)
@@ -123,7 +123,7 @@ def held_out(environment: Environment, tasks: int) -> dict[str, list[str]]:
     return found
 
 
-class Row(NamedTuple):
+class BeforeAndNow(NamedTuple):
     """A question, and what the model says to it before its training and now."""
 
     question: str
@@ -131,7 +131,7 @@ class Row(NamedTuple):
     now: str
 
 
-class Drawn(NamedTuple):
+class Correction(NamedTuple):
     """Answers that validation drew to the question at this place: wrong at first, right later."""
 
     place: int
@@ -140,7 +140,7 @@ class Drawn(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Known:
+class ValidationAnswers:
     """What validation found, by DATASET/CONFIG/INDEX of a question: its first answer, where that
     was wrong, and its newest one, where that is right. A home of somebody else may say anything
     there, so these texts are printed, and nothing else.
@@ -157,7 +157,7 @@ class Known:
         return 0 if name in self.right else 1
 
 
-def validated(checkpoint: Path) -> Known:
+def validated(checkpoint: Path) -> ValidationAnswers:
     """What validation found, as this checkpoint says; nothing where it asked nothing."""
     with quickly():
         from swarm_node.node.evaluation import MEASURED, Measured  # now: it loads torch
@@ -165,22 +165,24 @@ def validated(checkpoint: Path) -> Known:
         state = read_json(checkpoint / "state.json", STATE_BYTES)
         found = Measured.model_validate(state["extra"][MEASURED])
     except (OSError, ValueError, LookupError, TypeError):
-        return Known()
-    return Known(found.wrong, found.right)
+        return ValidationAnswers()
+    return ValidationAnswers(found.wrong, found.right)
 
 
-def drawn_of(task: str, asked: Sequence[Question], known: Known) -> Drawn | None:
+def drawn_of(task: str, asked: Sequence[Question], known: ValidationAnswers) -> Correction | None:
     """The first question of this task to which validation drew a wrong answer at first and a right
     one when it asked last; None if there is none.
     """
     for place, question in enumerate(asked):
         if task_of(question) == task and known.rank(question) == 0:
             name = f"{task}/{question.index}"
-            return Drawn(place, known.wrong[name], known.right[name])
+            return Correction(place, known.wrong[name], known.right[name])
     return None
 
 
-def asked_of_each(environment: Environment, tasks: int, known: Known) -> list[tuple[Question, str]]:
+def asked_of_each(
+    environment: Environment, tasks: int, known: ValidationAnswers
+) -> list[tuple[Question, str]]:
     """Held-out questions and their prompts, some of each task: those that validation found wrong
     at first and right later come first, then those that were wrong.
     """
@@ -311,7 +313,7 @@ def answers(
     except Damaged as error:
         raise UserError(
             f"checkpoint {checkpoint} is damaged ({error}): move it away to ask the one before it, "
-            "or take a backup"
+            "or restore a backup"
         ) from error
     now: list[str] = []
     places: list[int] | None = None

@@ -104,7 +104,7 @@ async def _serve(
     try:
         server = await control.serve(home, answer)
     except (OSError, UserError) as error:
-        warn(f"this node cannot be asked for its status: {error}; everything else works")
+        warn(f"swarm-node status cannot reach this node: {error}; everything else works")
         server = None
     with Telemetry(show=warn) as telemetry:
         observers = observe(telemetry, home, config, {"page": page})

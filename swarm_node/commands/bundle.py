@@ -1,4 +1,4 @@
-"""`doctor --bundle FILE`: what a developer needs to mend a fault, without private data.
+"""`doctor --bundle FILE`: what a developer needs to fix a fault, without private data.
 
 The bundle has figures, versions, options, and redacted lines of ours. It has no key, address,
 identity or path of this machine, nor any text of a peer. Of events, it has the figures of rounds,

@@ -16,7 +16,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from swarm_node.common.command import Entry
+    from swarm_node.common.command import ListedCommand
 
 USAGE = "usage: swarm-node [COMMAND|run] [arguments] | COMMAND --help[-all] | --version"
 HELP = "swarm-node COMMAND --help shows the most used options, --help-all shows all."
@@ -182,7 +182,7 @@ def usage() -> str:
     return "\n".join([USAGE, *lines.values(), "", HELP])
 
 
-def group_usage(name: str, members: "Mapping[str, Entry]") -> str:
+def group_usage(name: str, members: "Mapping[str, ListedCommand]") -> str:
     """The commands of a group."""
     words = {each: f"{each} {entry.arguments}" for each, entry in members.items()}
     width = max(map(len, words.values()))

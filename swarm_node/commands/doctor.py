@@ -20,7 +20,7 @@ from swarm_node.commands.bundle import write_bundle
 from swarm_node.commands.check import examine
 from swarm_node.commands.status import SENSELESS, alone, strange
 from swarm_node.common.command import Command
-from swarm_node.common.errors import Finding, Level, UserError, printable, reason_of
+from swarm_node.common.errors import Finding, Severity, UserError, printable, reason_of
 from swarm_node.home.asks import going_on
 from swarm_node.home.folder import in_use, load_identity
 from swarm_node.network import confinement
@@ -38,7 +38,7 @@ LITTLE_SPACE = 512 * 1024 * 1024  # bytes; a checkpoint of a small model and its
 
 # The finding about a home whose running node trains nothing
 BOOTSTRAP = Finding(
-    "role", Level.OK, "a bootstrap node: others join through it, and it trains nothing"
+    "role", Severity.OK, "a bootstrap node: others join through it, and it trains nothing"
 )
 
 PAGE = """\
@@ -68,12 +68,12 @@ def diagnose(config: NodeConfig) -> Iterator[Finding]:
     identity, lines = None, list[str]()
     try:
         config = follow_card(config, lines.append)
-        yield from (Finding("swarm", Level.OK, line) for line in lines)
+        yield from (Finding("swarm", Severity.OK, line) for line in lines)
         check_addresses(config.network)
         identity = load_identity(home)
-        yield Finding("identity", Level.OK, f"{identity.peer_id} in {home}")
+        yield Finding("identity", Severity.OK, f"{identity.peer_id} in {home}")
     except UserError as error:
-        yield Finding("identity and addresses", Level.BAD, str(error))
+        yield Finding("identity and addresses", Severity.BAD, str(error))
     answer = control.ask(home) if in_use(home) else None
     if identity is not None:
         yield from _network(config, home, identity, answer)
@@ -89,7 +89,7 @@ def verdict(findings: Sequence[Finding]) -> tuple[int, str]:
     """
     levels = {finding.level for finding in findings}
     if BOOTSTRAP in findings:
-        marked = [level for level in (Level.BAD, Level.ALONE) if level in levels]
+        marked = [level for level in (Severity.BAD, Severity.ALONE) if level in levels]
         if marked:
             return (
                 1,
@@ -97,9 +97,9 @@ def verdict(findings: Sequence[Finding]) -> tuple[int, str]:
                 f"{marked[0]}",
             )
         return 0, "others can join through this bootstrap node"
-    if Level.BAD in levels:
+    if Severity.BAD in levels:
         return 3, "this node cannot train: see the lines marked bad"
-    if Level.ALONE in levels:
+    if Severity.ALONE in levels:
         return 1, "this node can train, but cannot share for now: see the lines marked alone"
     return 0, "this node can train and share"
 
@@ -110,7 +110,7 @@ def _sandbox() -> Finding:
     """
     found = sandbox.layers()
     return Finding(
-        "sandbox", Level.OK if all(found.values()) else Level.NOTE, sandbox.describe(found)
+        "sandbox", Severity.OK if all(found.values()) else Severity.NOTE, sandbox.describe(found)
     )
 
 
@@ -132,7 +132,7 @@ def _confinement() -> Finding:
             "that: run the node as a user who cannot open that socket"
         )
     return Finding(
-        "network confinement", Level.NOTE if found.missing or engines else Level.OK, text
+        "network confinement", Severity.NOTE if found.missing or engines else Severity.OK, text
     )
 
 
@@ -148,11 +148,11 @@ def _disk(home: Path) -> Finding:
             f"{existing} cannot be written ({reason_of(error)}): make room there, or choose "
             "another --home"
         )
-        return Finding("disk", Level.BAD, text)
+        return Finding("disk", Severity.BAD, text)
     if free < LITTLE_SPACE:
         text = f"{free / 1e6:.0f} MB free in {existing}: checkpoints may fail; make room there"
-        return Finding("disk", Level.NOTE, text)
-    return Finding("disk", Level.OK, f"{free / 1e9:.1f} GB free in {existing}")
+        return Finding("disk", Severity.NOTE, text)
+    return Finding("disk", Severity.OK, f"{free / 1e9:.1f} GB free in {existing}")
 
 
 def _network(
@@ -160,21 +160,21 @@ def _network(
 ) -> Iterator[Finding]:
     if not config.network.enabled:
         yield Finding(
-            "network", Level.ALONE, "it is off; to share, start without --network.no-enabled"
+            "network", Severity.ALONE, "it is off; to share, start without --network.no-enabled"
         )
         return
     if answer is not None:
         try:
             yield from [*_of_running(answer, answer.get("network", {}))]
         except SENSELESS:
-            yield Finding("running node", Level.BAD, strange(home))
+            yield Finding("running node", Severity.BAD, strange(home))
         return
     if in_use(home):
         text = "a node runs here and does not answer: it may be starting; ask again in a minute"
-        yield Finding("running node", Level.NOTE, text)
+        yield Finding("running node", Severity.NOTE, text)
         return
     yield Finding(
-        "running node", Level.NOTE, f"none in {home}: looking at what the next one will find"
+        "running node", Severity.NOTE, f"none in {home}: looking at what the next one will find"
     )
     yield from try_network(config, home, identity)
 
@@ -186,19 +186,19 @@ def _of_running(answer: Mapping[str, Any], network: Mapping[str, Any]) -> Iterat
             if network.get("leaving")
             else "the node rests, see swarm-node status"
         )
-        yield Finding("network", Level.ALONE, what)
+        yield Finding("network", Severity.ALONE, what)
         return
     if not network.get("running"):
         yield Finding(
             "network",
-            Level.ALONE,
+            Severity.ALONE,
             "the network process is down and will be started again: ask in a minute",
         )
         return
     addresses = network["addresses"]
     yield Finding(
         "listening",
-        Level.OK if addresses else Level.ALONE,
+        Severity.OK if addresses else Severity.ALONE,
         ", ".join(addresses) or "not yet: ask again",
     )
     yield reach(addresses)
@@ -209,19 +209,19 @@ def _of_running(answer: Mapping[str, Any], network: Mapping[str, Any]) -> Iterat
     yield from bootstrap_findings(found)
     incompatible = [peer for peer in network["peers"] if peer["note"]]
     for peer in incompatible[:3]:
-        yield Finding("version", Level.NOTE, printable(f"{peer['peer']}: {peer['note']}"))
+        yield Finding("version", Severity.NOTE, printable(f"{peer['peer']}: {peer['note']}"))
     for name, count in network["counters"].items():
         if (task := name.removeprefix("other environment: ")) != name:
             text = (
                 f"{count} groups of {printable(task)} are of another environment with this "
                 "name and version"
             )
-            yield Finding("environment", Level.NOTE, f"{text}: {SAME_CODE}")
+            yield Finding("environment", Severity.NOTE, f"{text}: {SAME_CODE}")
     for task in (answer.get("training") or {}).get("odd", ()):
         text = f"episodes of {printable(task)} go differently here than for several peers"
-        yield Finding("environment", Level.NOTE, f"{text}: {SAME_CODE}")
+        yield Finding("environment", Severity.NOTE, f"{text}: {SAME_CODE}")
     if why := alone(answer):
-        yield Finding("peers", Level.ALONE, why.removeprefix("alone: "))
+        yield Finding("peers", Severity.ALONE, why.removeprefix("alone: "))
     elif network["connected"] and not any(
         peer["round"] or peer["pulls"] for peer in network["peers"]
     ):
@@ -229,15 +229,15 @@ def _of_running(answer: Mapping[str, Any], network: Mapping[str, Any]) -> Iterat
             f"{network['connected']} connected, and none of them trains yet: bootstrap nodes "
             "do not train"
         )
-        yield Finding("peers", Level.NOTE, text)
+        yield Finding("peers", Severity.NOTE, text)
     elif network["connected"]:
         yield Finding(
             "peers",
-            Level.OK,
+            Severity.OK,
             f"{network['connected']} connected, {network['relayed']} of them through a relay",
         )
     else:
-        yield Finding("peers", Level.ALONE, "nobody is connected; " + REMEDY)
+        yield Finding("peers", Severity.ALONE, "nobody is connected; " + REMEDY)
 
 
 def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding]:
@@ -252,15 +252,15 @@ def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding
         lines: list[str] = []
         config = going_on(config, config.home.expanduser(), lines.append)
         for line in lines:
-            yield Finding("home", Level.OK, line)
+            yield Finding("home", Severity.OK, line)
         chosen: list[str] = []
         config = resolved(config, lambda text: None, looking(chosen.append))
         for line in [*chosen, *examine(config)]:
             subject, _, text = line.partition(": ")
-            yield Finding(subject, Level.OK, text)
+            yield Finding(subject, Severity.OK, text)
         environment = build_environment(config)
     except UserError as error:
-        yield Finding("training", Level.BAD, str(error))
+        yield Finding("training", Severity.BAD, str(error))
         return
     try:
         asked = environment.sample(identity.peer_id if identity else PeerId(""), Round(0), 1)
@@ -269,24 +269,26 @@ def _training(config: NodeConfig, identity: Identity | None) -> Iterator[Finding
             rewards_of_texts(environment, [(asked[0], ["0", "1"])]),
         )
     except UserError as error:
-        yield Finding("scoring", Level.BAD, str(error))
+        yield Finding("scoring", Severity.BAD, str(error))
         return
     finally:
         environment.close()
     for name, (version, _) in environment.catalogue.environments.items():
         yield Finding(
-            "questions", Level.OK, f"{name} {version}; peers of another version are not understood"
+            "questions",
+            Severity.OK,
+            f"{name} {version}; peers of another version are not understood",
         )
     if isinstance(prompt, str) and isinstance(scores, tuple):
         yield Finding(
             "scoring",
-            Level.OK,
+            Severity.OK,
             f"scored two completions of {asked[0].dataset}/{asked[0].config_id}",
         )
     else:
         yield Finding(
             "scoring",
-            Level.BAD,
+            Severity.BAD,
             f"cannot score {asked[0].dataset}/{asked[0].config_id}; try other tasks",
         )
 
@@ -300,15 +302,15 @@ def _gpu(config: NodeConfig) -> Finding:
     if torch.cuda.is_available():
         names = ", ".join(hardware()["gpus"])
         if can_compile():
-            return Finding("GPU", Level.OK, names)
+            return Finding("GPU", Severity.OK, names)
         text = (
             "slower kernels run, as Triton finds no C compiler or no Python.h: apt install gcc "
             "python3-dev"
         )
-        return Finding("GPU", Level.NOTE, f"{names}; {text}")
+        return Finding("GPU", Severity.NOTE, f"{names}; {text}")
     if why := unusable():
-        return Finding("GPU", Level.NOTE, why)
-    return Finding("GPU", Level.NOTE, f"none; the CPU is used ({config.model.device})")
+        return Finding("GPU", Severity.NOTE, why)
+    return Finding("GPU", Severity.NOTE, f"none; the CPU is used ({config.model.device})")
 
 
 def can_compile() -> bool:

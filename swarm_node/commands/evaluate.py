@@ -72,7 +72,7 @@ def evaluate(config: EvaluationConfig, console: Console) -> list[TaskAccuracy]:
     """Accuracy by one sampled completion per question. The last row is over all tasks. Progress
     goes to `console`.
 
-    A puzzle's score is the share of its questions answered rightly; taken as a proportion, its
+    A puzzle's score is the share of its questions answered correctly; taken as a proportion, its
     interval is too wide rather than too narrow.
     """
     scores: dict[str, list[float | None]] = {}  # by task

@@ -14,7 +14,7 @@ from pydantic import Field
 from protocol.card import DAY, Card, network_of, swarm_of, told
 from protocol.card import digest as digest_of
 from protocol.identity import Identity
-from protocol.member import Refusal, certify, judge
+from protocol.member import ProofFault, certify, judge
 from swarm_node.commands import status
 from swarm_node.common.command import Command
 from swarm_node.common.errors import UserError
@@ -72,7 +72,7 @@ def admitting(invited: Invitation, card: Card, issuer: Identity, proof: bytes) -
     own = Identity.from_seed_bytes(seed := secrets.token_bytes(32))
     proof = certify(proof, issuer, own.peer_id, int(time.time()) + 30 * DAY, invited.network)
     invited = msgspec.structs.replace(invited, seed=seed, proof=proof)
-    if isinstance(found := judge(invited.proves(own), own.peer_id, card, time.time()), Refusal):
+    if isinstance(found := judge(invited.proves(own), own.peer_id, card, time.time()), ProofFault):
         raise UserError(f"this key cannot let others in: {told(found)}")
     return invited
 

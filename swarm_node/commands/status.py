@@ -1,5 +1,5 @@
 """`status` and `peers`: what a running node says of itself, for people, for scripts and for health
-checks. `pause` and `resume`: the node rests, so that its user has the machine, and goes on later.
+checks. `pause` and `resume`: the node rests, so that its user has the machine, and continues later.
 """
 
 import json
@@ -115,7 +115,7 @@ def begun(training: Mapping[str, Any] | None) -> bool:
 
 
 def problems(answer: Mapping[str, Any]) -> list[str]:
-    """What a health check should fail for. To have no peers is no problem: the node trains, and
+    """What a health check should fail for. To have no peers is not a problem: the node trains, and
     keeps trying.
     """
     training, network = answer.get("training"), answer.get("network", {})
@@ -123,7 +123,7 @@ def problems(answer: Mapping[str, Any]) -> list[str]:
     if training is not None and not training.get("resting") and (late := stalled(training)):
         found.append(late)
     if network.get("leaving"):
-        found.append("it is leaving, as it was told to: it saves, and ends")
+        found.append("it was told to stop: it is saving, and ends then")
     elif network.get("enabled", True) and not network.get("resting"):
         if why := alone(answer):
             found.append(why)
@@ -316,7 +316,7 @@ def pause(argv: list[str]) -> None:
 
 
 def resume(argv: list[str]) -> None:
-    """Tells the node of a home to go on."""
+    """Tells the node of a home to continue."""
     _tell(argv, "resume", Path.unlink, "it continues", "work")
 
 

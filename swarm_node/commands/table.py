@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from swarm_node.common import loading
-from swarm_node.common.command import Command, Entry, Purpose
+from swarm_node.common.command import Command, ListedCommand, Purpose
 from swarm_node.common.errors import UserError
 
 # What the commands of a group are about
@@ -28,169 +28,171 @@ _FILE, _HOME = "[CONFIG.toml] [--flags]", "[--home FOLDER]"
 _PART, _LOOK, _TRY = Purpose
 
 # In the order of the list of commands: by purpose, and behind the others those of a group together
-COMMANDS: Mapping[str, Entry] = {
-    "run": Entry(
+COMMANDS: Mapping[str, ListedCommand] = {
+    "run": ListedCommand(
         "swarm_node.commands.run:RUN",
         _FILE,
         "train a model here and share with the swarm (default)",
         _PART,
         lasting=True,
     ),
-    "bootstrap": Entry(
+    "bootstrap": ListedCommand(
         "swarm_node.commands.bootstrap:BOOTSTRAP",
         "[--flags]",
         "run an entry point that helps nodes find each other",
         _PART,
         lasting=True,
     ),
-    "pause": Entry(
+    "pause": ListedCommand(
         "swarm_node.commands.status:PAUSE",
         _HOME,
         "pause the node after its current round",
         _PART,
     ),
-    "resume": Entry("swarm_node.commands.status:RESUME", _HOME, "continue after a pause", _PART),
-    "contribute": Entry(
+    "resume": ListedCommand(
+        "swarm_node.commands.status:RESUME", _HOME, "continue after a pause", _PART
+    ),
+    "contribute": ListedCommand(
         "swarm_node.contribute.start:CONTRIBUTE",
         "--api URL --model NAME",
         "share completions of a model behind an API, without training",
         _PART,
         lasting=True,
     ),
-    "invite": Entry(
+    "invite": ListedCommand(
         "swarm_node.commands.invite:INVITE", _HOME, "print a code that lets others join", _PART
     ),
-    "join": Entry(
+    "join": ListedCommand(
         "swarm_node.commands.join:JOIN",
         "CODE [--flags]",
         "run in the swarm that a code belongs to",
         _PART,
         lasting=True,
     ),
-    "home backup": Entry(
+    "home backup": ListedCommand(
         "swarm_node.home.backup:BACKUP",
         "FILE [--home FOLDER]",
         "save the identity and the newest checkpoint in one file",
         _PART,
     ),
-    "home id": Entry(
+    "home id": ListedCommand(
         "swarm_node.home.backup:ID",
         _HOME,
         "print the identity of a node, and make one if there is none",
         _PART,
     ),
-    "home restore": Entry(
+    "home restore": ListedCommand(
         "swarm_node.home.backup:RESTORE",
         "FILE [--home FOLDER]",
         "make a home folder from a backup",
         _PART,
     ),
-    "swarm admit": Entry(
+    "swarm admit": ListedCommand(
         "swarm_node.commands.invite:ADMIT",
         "[FILE] --key KEY",
         "print a code that lets others into a private swarm",
         _PART,
     ),
-    "swarm create": Entry(
+    "swarm create": ListedCommand(
         "swarm_node.swarm.signing:CREATE",
         "FILE --flags",
         "write the first manifest of a swarm",
         _PART,
     ),
-    "swarm key": Entry(
+    "swarm key": ListedCommand(
         "swarm_node.swarm.signing:KEY",
         "[FILE]",
         "print the id of a signer, and make the key if there is none",
         _PART,
     ),
-    "swarm next": Entry(
+    "swarm next": ListedCommand(
         "swarm_node.swarm.signing:NEXT",
         "FILE [--flags]",
         "renew or change a manifest",
         _PART,
     ),
-    "swarm show": Entry(
+    "swarm show": ListedCommand(
         "swarm_node.swarm.signing:SHOW",
         "FILE",
         "print the newest manifest, and what changed",
         _PART,
     ),
-    "swarm sign": Entry(
+    "swarm sign": ListedCommand(
         "swarm_node.swarm.signing:SIGN",
         "FILE --key KEY",
         "sign the newest manifest of a file",
         _PART,
     ),
-    "swarm verify": Entry(
+    "swarm verify": ListedCommand(
         "swarm_node.swarm.signing:VERIFY",
         "FILE --network ID",
         "check the signatures of all manifests in a file",
         _PART,
     ),
-    "status": Entry(
+    "status": ListedCommand(
         "swarm_node.commands.status:STATUS",
         "[--json]",
         "show the state of the running node (exit code 0 if healthy)",
         _LOOK,
     ),
-    "peers": Entry(
+    "peers": ListedCommand(
         "swarm_node.commands.status:PEERS", "[--json]", "list the peers of the running node", _LOOK
     ),
-    "doctor": Entry(
+    "doctor": ListedCommand(
         "swarm_node.commands.doctor:DOCTOR",
         _FILE,
         "find out why a node cannot train or connect",
         _LOOK,
     ),
-    "page": Entry(
+    "page": ListedCommand(
         "swarm_node.commands.page:COMMAND",
         "[HOME] [--flags]",
         "open the dashboard in a browser",
         _LOOK,
     ),
-    "view plot": Entry(
+    "view plot": ListedCommand(
         "swarm_node.simulation.plot_command:PLOT",
         "RUN ... [--out FOLDER]",
         "draw figures of simulations",
         _LOOK,
     ),
-    "check": Entry(
+    "check": ListedCommand(
         "swarm_node.commands.check:CHECK",
         _FILE,
         "show what a configuration will do on this machine",
         _TRY,
     ),
-    "ask": Entry(
+    "ask": ListedCommand(
         "swarm_node.commands.ask:ASK",
         "[TEXT] [--flags]",
         "compare the model's answers before and after training",
         _TRY,
         lasting=True,
     ),
-    "simulate": Entry(
+    "simulate": ListedCommand(
         "swarm_node.simulation.main:SIMULATE",
         _FILE,
         "simulate a swarm on this machine",
         _TRY,
         lasting=True,
     ),
-    "model eval": Entry(
+    "model eval": ListedCommand(
         "swarm_node.commands.evaluate:EVAL",
         "[NAME|FOLDER] [--flags]",
         "measure the accuracy of a model on held-out questions",
         _TRY,
         lasting=True,
     ),
-    "model export": Entry(
+    "model export": ListedCommand(
         "swarm_node.hub.export:EXPORT", "DIR [--flags]", "save a trained model as a folder", _TRY
     ),
-    "model push": Entry(
+    "model push": ListedCommand(
         "swarm_node.hub.push:PUSH",
         "NAME/MODEL [--flags]",
         "upload a trained model to the Hugging Face hub",
         _TRY,
     ),
-    "task try": Entry(
+    "task try": ListedCommand(
         "swarm_node.commands.task_try:TRY",
         "FILE [--flags]",
         "check how a file of questions is read and scored",
@@ -199,12 +201,12 @@ COMMANDS: Mapping[str, Entry] = {
 }
 
 
-def group(name: str) -> dict[str, Entry]:
+def group(name: str) -> dict[str, ListedCommand]:
     """The commands of the group of this name."""
     return {each: entry for each, entry in COMMANDS.items() if each.startswith(f"{name} ")}
 
 
-def find(words: Sequence[str]) -> tuple[str, Entry, list[str]]:
+def find(words: Sequence[str]) -> tuple[str, ListedCommand, list[str]]:
     """The name and entry of the command that these words begin with, and the words behind its name.
     UserError, with the name that was probably meant, where there is no such command.
     """
@@ -227,7 +229,7 @@ def find(words: Sequence[str]) -> tuple[str, Entry, list[str]]:
     raise UserError(f"unknown command {printable(repr(name), 60)}: {advice} see swarm-node --help")
 
 
-def load(entry: Entry) -> Command:
+def load(entry: ListedCommand) -> Command:
     """The code of a command, imported now."""
     found: Any = loading.load(entry.place)
     assert isinstance(found, Command)

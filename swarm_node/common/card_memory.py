@@ -8,7 +8,7 @@ needs a driver that is new enough.
 
 Where there are several cards, the model has to fit whichever of them torch takes, so the one with
 the least free memory counts. A card that is too small to train on at all, as the graphics of a
-processor are, is left out if there is a larger one.
+processor are, is skipped if there is a larger one.
 
 Nothing here was run on a card of AMD or on a machine of Apple. The output of both is read as the
 documentation of their programs shows it.
@@ -194,7 +194,9 @@ def _of_apple() -> Room | None:
 
 
 def _bytes(text: str, unit: int = 1) -> float:
-    """A number of these units in bytes; 0 where the text is no number, or a number of no card."""
+    """A number of these units in bytes; 0 where the text is not a number, or a number of no
+    card.
+    """
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         return 0.0
     size = float(text) * unit

@@ -32,7 +32,7 @@ HIDING = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class Gpu:
     """A graphics card of NVIDIA."""
 
     name: str
@@ -49,12 +49,12 @@ class Build:
     hip: bool = False  # whether it is built for cards of AMD
 
 
-def cards() -> list[Card]:
+def cards() -> list[Gpu]:
     """The cards of NVIDIA in this machine, whether torch can use them or not."""
     return _asked() or [*_of_files(DRIVER_FILES)]
 
 
-def why_not(present: Sequence[Card], build: Build) -> str:
+def why_not(present: Sequence[Gpu], build: Build) -> str:
     """Why this build of torch cannot use these cards, and what to do about it, in one line; "" if
     there is no card. For a process in which torch finds none.
     """
@@ -80,7 +80,7 @@ def why_not(present: Sequence[Card], build: Build) -> str:
     )
 
 
-def install(card: Card) -> str:
+def install(card: Gpu) -> str:
     """The command that installs a torch which this card and its driver can run."""
     driver, wheel = major(card.driver), "cu130"
     if 0 < card.capability < OLDEST_13:
@@ -96,7 +96,7 @@ def major(version: str) -> int:
     return int(number) if number.isascii() and number.isdigit() and len(number) < 6 else 0
 
 
-def _asked() -> list[Card]:
+def _asked() -> list[Gpu]:
     """The cards that NVIDIA's program lists; none where it is missing or fails."""
     program = installed("nvidia-smi", WSL_SMI)
     for fields in FIELDS if program else ():
@@ -106,15 +106,15 @@ def _asked() -> list[Card]:
     return []
 
 
-def _listed(line: str) -> Card:
+def _listed(line: str) -> Gpu:
     """A card from a line of that program. Text of a program: shown as `printable` has it."""
     name, driver, capability = (*(word.strip() for word in line.split(",")), "")[:3]
     is_number = capability.isascii() and capability.replace(".", "", 1).isdigit()
     number = float(capability) if is_number else 0.0
-    return Card(printable(name), printable(driver), number)
+    return Gpu(printable(name), printable(driver), number)
 
 
-def _of_files(folder: Path) -> Iterator[Card]:
+def _of_files(folder: Path) -> Iterator[Gpu]:
     """The cards that the driver's files list."""
     driver = ""
     with suppress(OSError):
@@ -124,4 +124,4 @@ def _of_files(folder: Path) -> Iterator[Card]:
         with suppress(OSError):
             for line in path.read_text().splitlines():
                 if line.startswith("Model:"):
-                    yield Card(printable(line.partition(":")[2].strip()), driver)
+                    yield Gpu(printable(line.partition(":")[2].strip()), driver)

@@ -38,12 +38,12 @@ End = IO[bytes] | socket.socket
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class Message(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
+class PipeMessage(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
     """Base of every message."""
 
 
-class Failed(Message, frozen=True):
-    """The last message of a child that cannot go on."""
+class Failed(PipeMessage, frozen=True):
+    """The last message of a child that cannot continue."""
 
     error: str  # one line
     by_user: bool  # whether it is a mistake of the user

@@ -27,7 +27,7 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Entry:
+class ListedCommand:
     """A command in the list of commands."""
 
     place: str  # MODULE:NAME of its `Command`

@@ -99,14 +99,14 @@ def reason_of(error: OSError) -> str:
 def printable(text: str, limit: int = 200, secrets: Iterable[str] = ()) -> str:
     """At most `limit` characters on one line, without escapes, controls or characters that reorder
     their neighbours, and without the secrets that `hidden` knows, or `secrets`. The end of a text
-    that is too long is left out.
+    that is too long is skipped.
     """
     shown = escaped(_without(text, secrets)[: limit + 1])
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
 def printable_end(text: str, limit: int) -> str:
-    """The same, but the beginning of a text that is too long is left out."""
+    """The same, but the beginning of a text that is too long is skipped."""
     return printable(_without(text, ())[::-1], limit)[::-1]
 
 
@@ -127,7 +127,7 @@ def _obeyed(char: str) -> bool:
     return unicodedata.category(char) in _HIDDEN or char in _INVISIBLE
 
 
-class Level(StrEnum):
+class Severity(StrEnum):
     """How bad a finding is."""
 
     OK = "ok"
@@ -141,5 +141,5 @@ class Finding:
     """What `doctor` found out about one subject."""
 
     subject: str
-    level: Level
+    level: Severity
     text: str  # what was found, and what to do about it

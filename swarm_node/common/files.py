@@ -50,7 +50,7 @@ def open_to_write(path: Path, *, append: bool = False, mode: int | None = 0o600)
 
 
 def open_to_read(path: Path, *, follow: bool = True) -> BufferedReader:
-    """The file. OSError where it is no plain file: reading a pipe might block, and a device may
+    """The file. OSError where it is not a plain file: reading a pipe might block, and a device may
     have no end.
 
     Without `follow` OSError for a link, too. That is how files of a home are read: a link in a
@@ -125,14 +125,14 @@ def check_links(home: Path) -> None:
     if links := links_in(home):
         more = f" and {len(links) - 1} more" if len(links) > 1 else ""
         raise UserError(
-            f"{home} holds a link, {printable(links[0], 60)}{more}, and a home's files are its "
-            "own: put the file or folder itself there, or name another --home"
+            f"{home} holds a link, {printable(links[0], 60)}{more}, and a home may hold no "
+            "links: put the file or folder itself there, or name another --home"
         )
 
 
 def has_holes(descriptor: int) -> bool:
     """Whether parts of the file were never written: it takes seconds to make one of terabytes, and
-    hours to read it. Reading goes on at the start of the file.
+    hours to read it. Reading continues at the start of the file.
     """
     size = os.fstat(descriptor).st_size
     try:

@@ -1,7 +1,7 @@
 """The HTTP clients of this package, and what a server says went wrong.
 
 Every client is made here, so that one function decides about proxies (proxies.py), for each request
-by its own address: a client that follows a redirect asks anew. `tests/house/test_http_clients.py`
+by its own address: a client that follows a redirect asks again. `tests/house/test_http_clients.py`
 finds a client that is made elsewhere. httpx is slow to import, so where few need it this module is
 imported late.
 """

@@ -15,7 +15,7 @@ SHOW_CURSOR = b"\x1b[?25h\n"  # a view that was cut off has left it hidden
 class Interrupt:
     """The first Ctrl-C raises KeyboardInterrupt, the second ends the process at once. So does the
     first during an import, where libraries turn KeyboardInterrupt into other errors, or print a
-    traceback and go on.
+    traceback and continue.
     """
 
     def __init__(self) -> None:

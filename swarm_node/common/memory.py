@@ -33,7 +33,7 @@ VERSION_2 = Files("memory.max", "memory.current", "inactive_file")
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class CgroupMemory:
     """The memory limit of one control group, in bytes."""
 
     limit: int
@@ -52,7 +52,7 @@ def total() -> int:
     return min([int(psutil.virtual_memory().total), *limits])
 
 
-def group_limits(own_groups: Path = OWN_GROUPS, mounts: Path = MOUNTS) -> list[Limit]:
+def group_limits(own_groups: Path = OWN_GROUPS, mounts: Path = MOUNTS) -> list[CgroupMemory]:
     """The limits of the control group of this process and of all that it lies in. Empty where the
     system has no control groups, or none has a limit.
     """
@@ -62,7 +62,7 @@ def group_limits(own_groups: Path = OWN_GROUPS, mounts: Path = MOUNTS) -> list[L
             limit = int((folder / files.limit).read_text())
             usage = int((folder / files.usage).read_text())
             free = limit - usage + reclaimable(folder, files)
-            limits.append(Limit(limit, max(0, min(free, limit))))
+            limits.append(CgroupMemory(limit, max(0, min(free, limit))))
     return limits
 
 

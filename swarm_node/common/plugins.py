@@ -53,7 +53,8 @@ def registered(kind: str) -> dict[str, EntryPoint]:
     points = _points()
     if not any(map(is_ours, points.select(group="swarm_node.environments"))):
         raise UserError(
-            "swarm-node is not installed as this version is: run make install, or pip install again"
+            "the installed swarm-node is of another version than this code: run make install, or "
+            "pip install again"
         )
     found = points.select(group=f"swarm_node.{kind}") if kind in GROUPS else []
     return {

@@ -10,5 +10,5 @@ def typed(*words: object) -> str:
 
 
 def at_home(command: str, home: Path, usual: Path) -> str:
-    """The command with this home, which is left out where it is the usual one."""
+    """The command with this home, which is skipped where it is the usual one."""
     return command if home == usual.expanduser() else f"{command} {typed('--home', home)}"

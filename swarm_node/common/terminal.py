@@ -128,7 +128,7 @@ class _Native:
                     os.dup2(self._kept.fileno(), descriptor)
 
     def give(self) -> str:
-        """Ends that. Returns what was written, if no other thread goes on."""
+        """Ends that. Returns what was written, if no other thread continues."""
         with self._lock:
             self._asking -= 1
             if self._asking:
@@ -171,7 +171,7 @@ def guard_libraries() -> None:
     import logging  # now: it takes a command that says only its version longer than all else
     import warnings
 
-    class Record(logging.LogRecord):
+    class OneLineRecord(logging.LogRecord):
         def getMessage(self) -> str:
             return one_line(super().getMessage())
 
@@ -180,7 +180,7 @@ def guard_libraries() -> None:
     ) -> str:
         return f"{one_line(f'{filename}:{lineno}: {category.__name__}: {message}')}\n"
 
-    logging.setLogRecordFactory(Record)
+    logging.setLogRecordFactory(OneLineRecord)
     warnings.formatwarning = formatted  # type: ignore[assignment]
 
 

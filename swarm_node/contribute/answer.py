@@ -42,7 +42,7 @@ class Choice:
 
     text: str | None  # without reasoning
     finish: str = ""  # why it ended, in small letters
-    beside: int = 0  # characters of reasoning and of other text that is no answer
+    beside: int = 0  # characters of reasoning and of other text that is not an answer
     refusal: str = ""  # the model's own words, where it refused
     calls: bool = False  # whether it calls a tool
 
@@ -263,7 +263,7 @@ def _streamed(content: bytes) -> Answer:
 
 
 def _events(text: str) -> Iterator[str]:
-    """The data of each event. Other fields and comments are left out."""
+    """The data of each event. Other fields and comments are skipped."""
     lines = list[str]()
     # Not splitlines, which splits at characters that JSON may hold as they are
     for line in [*text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), ""]:

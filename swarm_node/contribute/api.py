@@ -4,7 +4,7 @@ Requests are bounded by a budget, by a number of tries, and by a circuit breaker
 the server gives nothing usable.
 
 A failure has one of three ends. It may pass: then the request is made again. It is this prompt's
-alone: then the prompt is left out. Or nothing but the contributor can cure it: then the run ends
+alone: then the prompt is skipped. Or nothing but the contributor can cure it: then the run ends
 with one line, which has the server's own words and the cure.
 """
 
@@ -89,7 +89,7 @@ class Reply:
     location: str
 
 
-class Server:
+class ModelServer:
     """The server, whose redirects are never followed. `seconds` is the deadline of a whole request:
     name, connection, TLS, headers and content. httpx alone bounds each read, so a server that drips
     bytes could hold a request for ever; an event loop can cancel any wait. UserError where a
@@ -175,7 +175,7 @@ def _unpacked(content: bytes, encoding: str, most: int) -> bytes:
     return unpacked
 
 
-class Failed(TemporaryError):
+class RequestFailed(TemporaryError):
     """One request failed. Another may succeed after `wait` seconds, but with this prompt only if
     `again`.
     """
@@ -216,7 +216,7 @@ class ApiGenerator:
         self._config, self._key, self._budget = config, key, budget
         self._pause, self._say, self._random, self._clock = pause, say, random, clock
         self._circuit = Circuit()
-        self._server = Server(config.api, key, config.timeout)
+        self._server = ModelServer(config.api, key, config.timeout)
         self._dialect = Dialect(config, self._extra)
         self._answered = False  # whether the server has ever given an answer
 
@@ -230,7 +230,7 @@ class ApiGenerator:
         while asked < self._config.samples:
             try:
                 choices = self._patiently(prompt, self._config.samples - asked)
-            except Failed as error:
+            except RequestFailed as error:
                 return self._nothing(Skipped("api failed"), str(error), error.advice)
             asked += len(choices)
             cuts = self._dialect.cuts
@@ -250,7 +250,7 @@ class ApiGenerator:
 
     def _patiently(self, prompt: str, samples: int) -> Sequence[Choice]:
         """The choices of one answer, after at most ATTEMPTS tries, or one if the circuit is on
-        trial; a request from which something was learnt is no try. Raises Failed.
+        trial; a request from which something was learnt is not a try. Raises Failed.
         """
         attempts = 1 if self._circuit.on_trial else ATTEMPTS
         attempt = 1
@@ -263,7 +263,7 @@ class ApiGenerator:
                 return self._ask(prompt, wanted, most)
             except Learnt as lesson:
                 self._say(str(lesson))
-            except Failed as error:
+            except RequestFailed as error:
                 if not error.again:
                     self._say(f"{self._clean(str(error))}; this prompt is skipped")
                     raise
@@ -292,9 +292,9 @@ class ApiGenerator:
             reply = self._server.post(body)
         except Unsent as error:
             self._budget.settle(0)
-            raise Failed(str(error), self._cure_of_connection(str(error))) from error
+            raise RequestFailed(str(error), self._cure_of_connection(str(error))) from error
         except Broken as error:
-            raise Failed(str(error), self._cure_of_broken(str(error))) from error
+            raise RequestFailed(str(error), self._cure_of_broken(str(error))) from error
         if not 200 <= reply.status < 300:
             self._budget.settle(0)
             raise self._refused(_complaint(reply), reply, body)
@@ -305,7 +305,7 @@ class ApiGenerator:
             raise self._refused(error.complaint, reply, body) from error
         except EndedEarly as error:
             what = "the server's stream ends before it is done"
-            raise Failed(what, "look at what the server logs") from error
+            raise RequestFailed(what, "look at what the server logs") from error
         except NotOfForm as error:
             raise self._not_of_form(reply, str(error)) from error
         self._budget.settle(self._tokens(answer, prompt, most))
@@ -355,12 +355,12 @@ class ApiGenerator:
         filtered = "content_filter" in complaint.searched
         if status in OF_THE_PROMPT and (self._answered or filtered):
             what = f"the server refuses (status {status}): {words}"
-            return Failed(what, advice or _LOGS, again=False)
+            return RequestFailed(what, advice or _LOGS, again=False)
         usual = "" if words else _LOGS
         said = "; ".join(filter(None, (words, advice or usual)))
         return UserError(f"{api} refuses (status {status}): {said}")
 
-    def _busy(self, complaint: Complaint, status: int, said: str, reply: Reply) -> Failed:
+    def _busy(self, complaint: Complaint, status: int, said: str, reply: Reply) -> RequestFailed:
         """For a request that may be answered later."""
         advice = _LOGS
         if status == TOO_MANY:
@@ -369,7 +369,7 @@ class ApiGenerator:
         wait = _seconds(reply.retry_after, self._clock())
         asked = f", and asks for {wait:.0f} s of patience" if wait else ""
         what = f"the server answers with {said}{self._server.through}{asked}"
-        return Failed(what, advice, wait)
+        return RequestFailed(what, advice, wait)
 
     def _sent_elsewhere(self, reply: Reply) -> UserError:
         """The redirect is not followed, as the key would be sent there."""
@@ -380,16 +380,16 @@ class ApiGenerator:
             "it sends to as --api, if you trust it with the key"
         )
 
-    def _not_of_form(self, reply: Reply, why: str) -> Failed:
+    def _not_of_form(self, reply: Reply, why: str) -> RequestFailed:
         words = self._shown(server_words(reply.content))
         shown = f": {words}" if words else ""
         if "html" in reply.kind or reply.content.lstrip()[:1] == b"<":
-            return Failed(
+            return RequestFailed(
                 f"the server answers with a web page{self._server.through}{shown}",
                 "give as --api the address before /chat/completions, such as "
                 "http://127.0.0.1:11434/v1",
             )
-        return Failed(
+        return RequestFailed(
             f"the server's answer is not of the form of chat/completions, as {why}{shown}",
             "see that --api is the address before /chat/completions, and what the server logs",
         )
@@ -455,11 +455,11 @@ class ApiGenerator:
         """
         seconds = self._circuit.failed()
         many, what = (
-            f"{self._circuit.fruitless} prompts in a row came to nothing",
+            f"{self._circuit.fruitless} prompts in a row brought no completion",
             self._clean(what),
         )
         if self._circuit.gave_up:
-            raise UserError(f"given up: {many} ({what}): {advice}")
+            raise UserError(f"the contributor stops, since {many} ({what}): {advice}")
         if seconds:
             self._say(f"{many} ({what}); the next is asked in {seconds / 60:.0f} min; {advice}")
             self._pause(seconds)

@@ -83,7 +83,9 @@ class Budget:
             write_json(self._file, self._used.model_dump())
         except OSError as error:
             reason = f"{self._file} cannot be written ({reason_of(error)})"
-            raise UserError(f"{reason}: make room, the budget is kept there") from error
+            raise UserError(
+                f"{reason}: make room there, as it counts what the budget has left"
+            ) from error
 
     def _check_total(self, tokens: int) -> None:
         requests, used = self.used

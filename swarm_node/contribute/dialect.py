@@ -64,7 +64,7 @@ class Dialect:
         self._config, self._extra = config, extra
         self._length = LENGTH
         self._single = self._streams = self._parts = self._no_system = False
-        self._dropped = set[str]()  # fields that the server refuses, and that are left out
+        self._dropped = set[str]()  # fields that the server refuses, and that are skipped
 
     @property
     def most_samples(self) -> int:

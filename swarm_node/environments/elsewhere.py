@@ -51,7 +51,8 @@ def ask(
         if error.code == -signal.SIGKILL:
             raise
         raise TemporaryError(
-            f"{what} ended its reader by signal {-error.code}: use another file, or write it again"
+            f"{what}: signal {-error.code} ended the process that reads it: use another file, or "
+            "write it again"
         ) from error
     except subprocess.TimeoutExpired as error:
         raise UserError(

@@ -21,7 +21,7 @@ EVALUATION = HELD_OUT  # see `held_out`
 Task = tuple[str, str]  # dataset, config id
 
 
-class Asking(Protocol):
+class HasEnvironments(Protocol):
     """A configuration with environments, as `run`, `simulate` and `contribute` have it: their
     options, and the swarm. `settings.section_of` finds a section that another package brings.
     """
@@ -86,13 +86,13 @@ class EnvironmentKind(Protocol):
         """The same for a larger model, which answers as in a chat."""
         return ()
 
-    def brought(self, config: Asking) -> Sequence[str]:
+    def brought(self, config: HasEnvironments) -> Sequence[str]:
         """The tasks of what the user brings, such as a file. They are asked if a configuration
         names no task.
         """
         return ()
 
-    def leaves(self, config: Asking) -> str:
+    def leaves(self, config: HasEnvironments) -> str:
         """The user's data that completions quote and so take off this machine; empty if all
         questions are public.
         """
@@ -102,19 +102,19 @@ class EnvironmentKind(Protocol):
         """The reason why an expected task is not offered, if there is one."""
         return None
 
-    def variables(self, config: Asking) -> Sequence[str]:
+    def variables(self, config: HasEnvironments) -> Sequence[str]:
         """Names of environment variables that the user hands to the processes which score, although
         they may hold secrets.
         """
         return ()
 
-    def fetch(self, config: Asking) -> None:
+    def fetch(self, config: HasEnvironments) -> None:
         """Gets what the user brings and only the user's own process can get, with a token or by a
         proxy, before processes start that have neither. UserError.
         """
         return None
 
-    def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:
+    def start(self, tasks: Sequence[str], config: HasEnvironments) -> ScoredEnvironment:
         """An environment that uses these tasks and rebuilds all of this kind. UserError if the
         options do not allow it.
         """
@@ -171,8 +171,8 @@ def held_out(environment: ScoredEnvironment, count: int) -> list[Question]:
     full, rest = divmod(count, page)
     if count > page * HELD_OUT_ROUNDS:
         raise UserError(
-            f"{count} held-out questions are more than there are, {page * HELD_OUT_ROUNDS}: ask "
-            "for fewer, with --questions or validation.questions"
+            f"{count} held-out questions were asked for, and there are only "
+            f"{page * HELD_OUT_ROUNDS}: ask for fewer, with --questions or validation.questions"
         )
     sizes = [page] * full + [rest] * (rest > 0)
     return [

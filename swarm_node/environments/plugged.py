@@ -18,7 +18,7 @@ from protocol.messages import NAME_PATTERN, Turn
 from swarm_node.common.children import clean_environment, ran
 from swarm_node.common.errors import UserError, last_line
 from swarm_node.common.loading import absolute
-from swarm_node.environments.kinds import Asking, EnvironmentKind
+from swarm_node.environments.kinds import EnvironmentKind, HasEnvironments
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scored import Answers, ScoredEnvironment
 from swarm_node.rollouts.groups import Tasks
@@ -111,7 +111,7 @@ class PluggedKind(EnvironmentKind):
             cwd="/",
         )
 
-    def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:
+    def start(self, tasks: Sequence[str], config: HasEnvironments) -> ScoredEnvironment:
         settings, facts = config.environment, self.facts
         scoring = ScoringPool(
             lambda: ScoringClient(self.target, facts.version, settings.time_limit), slow_workers()

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from protocol.messages import Question
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
-from swarm_node.environments.kinds import Asking, EnvironmentKind, find
+from swarm_node.environments.kinds import EnvironmentKind, HasEnvironments, find
 from swarm_node.environments.plugged import PluggedKind
 from swarm_node.environments.scored import Mixture
 from swarm_node.settings import LearningConfig
@@ -50,7 +50,7 @@ def with_environment(config: C, **changes: Any) -> C:
     return config.model_copy(update={"environment": config.environment.model_copy(update=changes)})
 
 
-def tasks_of(config: Asking) -> tuple[str, ...]:
+def tasks_of(config: HasEnvironments) -> tuple[str, ...]:
     """The tasks of a node: those given, else those of the user's data set, else all of the
     environments in use, else those of the starters.
     """
@@ -64,7 +64,7 @@ def tasks_of(config: Asking) -> tuple[str, ...]:
     return tuple(task for kind in asked for task in kind.default_tasks)
 
 
-def first_tasks(config: Asking) -> tuple[str, ...]:
+def first_tasks(config: HasEnvironments) -> tuple[str, ...]:
     """The first tasks of a pre-trained model; none if a configuration names tasks or questions of
     the user's own. If it names no environment either, they come from the environments whose prompts
     the model continues.
@@ -76,7 +76,7 @@ def first_tasks(config: Asking) -> tuple[str, ...]:
     return tuple(task for kind in asked for task in kind.first_tasks)
 
 
-def candidates(config: Asking, larger: bool) -> tuple[str, ...]:
+def candidates(config: HasEnvironments, larger: bool) -> tuple[str, ...]:
     """The tasks from which a node chooses for a pre-trained model, which may be a `larger` one;
     none if a configuration names tasks or questions of the user's own. Those of the environments in
     use, else of all.
@@ -90,13 +90,13 @@ def candidates(config: Asking, larger: bool) -> tuple[str, ...]:
     )
 
 
-def names_tasks(config: Asking) -> bool:
+def names_tasks(config: HasEnvironments) -> bool:
     """Whether a configuration names tasks, or questions of the user's own."""
     settings = config.environment
     return bool(settings.tasks) or any(kind.brought(config) for kind in kinds(settings.use))
 
 
-def by_kind(config: Asking) -> list[tuple[EnvironmentKind, list[str]]]:
+def by_kind(config: HasEnvironments) -> list[tuple[EnvironmentKind, list[str]]]:
     """The tasks of each environment that has one of them, in the order of the registry.
     UnknownTaskError.
     """
@@ -107,7 +107,7 @@ def by_kind(config: Asking) -> list[tuple[EnvironmentKind, list[str]]]:
     ]
 
 
-def leaving(config: Asking) -> str:
+def leaving(config: HasEnvironments) -> str:
     """A sentence on the user's data that completions take off this machine, or that stays there as
     the network is off; empty if all questions are public.
     """
@@ -120,7 +120,7 @@ def leaving(config: Asking) -> str:
     return f"completions quote {what}: they leave this machine, and a swarm's name is not a lock"
 
 
-def build_environment(config: Asking, prepare: bool = False) -> Mixture:
+def build_environment(config: HasEnvironments, prepare: bool = False) -> Mixture:
     """All environments that the tasks of this node belong to, by the name that questions carry.
     Close it after use.
 
@@ -140,7 +140,7 @@ def build_environment(config: Asking, prepare: bool = False) -> Mixture:
     return mixture
 
 
-def handed(config: Asking) -> dict[str, str]:
+def handed(config: HasEnvironments) -> dict[str, str]:
     """The environment variables that the user hands to those who score: a process that builds
     environments gets them beside those that hold no secrets.
     """
@@ -148,7 +148,7 @@ def handed(config: Asking) -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
-def right_answer(config: Asking, question: Question) -> str:
+def right_answer(config: HasEnvironments, question: Question) -> str:
     """The answer, for simulated attackers: anybody can rebuild it. UserError if the environment
     does not offer it.
     """

@@ -123,7 +123,7 @@ SHORT = ("whole", "first_line")  # forms that leave no room for thinking
 
 def without_thinking(text: str) -> str:
     """The text behind the last </think>, whose <think> may be in the template. Thinking without an
-    end is left out.
+    end is skipped.
     """
     return text.rpartition("</think>")[2].partition("<think>")[0]
 
@@ -392,7 +392,7 @@ class ScoredEnvironment:
         return [self._told(prompt, reply) for prompt, reply in paired(prompts, replies)]
 
     def _told(self, prompt: Reply, reply: Reply) -> list[str]:
-        """What the probes show of a question; empty where it cannot be had or scored."""
+        """What the probes show of a question; empty where it is not available or scored."""
         if not isinstance(prompt, str) or not isinstance(reply, list):
             return []
         told = [prompt]

@@ -130,7 +130,7 @@ class ModelDecoder:
     the host waits for the device.
     """
 
-    again = False  # it prefills everything anew
+    again = False  # it prefills everything again
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -207,7 +207,7 @@ class RecomputeDecoder:
     Rows are fed one prompt length at a time and without padding, because recurrent layers see pads.
     """
 
-    again = False  # it prefills everything anew
+    again = False  # it prefills everything again
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy

@@ -32,7 +32,7 @@ from swarm_node.generation.block import (
     block,
 )
 from swarm_node.generation.decoding import ModelDecoder, RecomputeDecoder, agrees
-from swarm_node.generation.pacing import Astray, Pace
+from swarm_node.generation.pacing import Astray, ConcurrencyLimit
 from swarm_node.generation.sampling import uniforms
 from swarm_node.generation.stops import Stops
 from swarm_node.policy.device import OutOfMemory, attempt, on_host, probed, to_device
@@ -43,8 +43,8 @@ from swarm_node.rollouts.groups import Completions, Sample, Skipped, Tokens, Tur
 from swarm_node.settings import GenerationConfig
 
 # Tokens of a completion up to which adapters are not merged, on a CPU with plenty of memory. What
-# they then cost each step is less than a new copy of the base, laid out anew, for every round. On a
-# card they are never merged: memory is what it lacks
+# they then cost each step is less than a new copy of the base, laid out again, for every round. On
+# a card they are never merged: memory is what it lacks
 UNMERGED_UP_TO = 16
 PROMPTS = 32  # prompts whose keys and values are held at once, if the base is shared to save memory
 
@@ -117,7 +117,7 @@ class BatchGenerator:
             and (self._beside or (policy.keeps_decoder and shares(policy.device)))
         )
         self._between: list[tuple[LlamaDecoder, Graphs]] = []
-        self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
+        self._pace = ConcurrencyLimit(policy.concurrent_tokens, config.max_completion_length)
         # A CPU is not waited for, so the end of a completion is noticed at once.
         self._block = 1 if policy.device.type == "cpu" else BLOCK
         known = graphs and policy.device.type == "cuda" and self._decoder_type is LlamaDecoder
@@ -163,7 +163,7 @@ class BatchGenerator:
         return self._policy.encode_observations(observations, last)
 
     def rest(self) -> None:
-        """Forget what only saves the next round time: it makes a decoder anew."""
+        """Forget what only saves the next round time: it makes a decoder again."""
         self._between.clear()
 
     def close(self) -> None:
@@ -188,14 +188,14 @@ class Decoding:
     """The completions of one call, or of all turns of some episodes.
 
     It holds the decoder, which has a copy of the weights: so the weights must not change while it
-    is in use, and the copy is freed with it, unless the next round goes on with the decoder.
+    is in use, and the copy is freed with it, unless the next round continues with the decoder.
     """
 
     policy: Policy
     config: GenerationConfig
     decoder_type: type[Decoder]
     stops: Stops
-    pace: Pace
+    pace: ConcurrencyLimit
     block: int  # tokens between two looks at what has ended
     replays: bool  # steps are replayed
     beside: bool  # adapters stay beside the base in the decoder
@@ -366,7 +366,7 @@ def unmerged(policy: Policy, longest: int) -> bool:
 
 def without_gradients(policy: Policy) -> AbstractContextManager[None]:
     """Inside, no gradients are kept. Inference mode is a little faster, but makes autocast cast the
-    weights anew for every product.
+    weights again for every product.
     """
     return torch.inference_mode() if policy.autocast_dtype is None else torch.no_grad()
 

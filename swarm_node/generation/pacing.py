@@ -11,7 +11,7 @@ ROUNDING = 1e-6  # of the quotients below
 SLACK = 1.3  # completions that end early make room for so many more (OpenPipe's recipe)
 
 
-class Pace:
+class ConcurrencyLimit:
     """Admits as many completions at a time as are expected to stay within a number of tokens, and
     no more than have fitted since memory ran out.
     """

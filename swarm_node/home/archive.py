@@ -38,7 +38,7 @@ Listed = Mapping[str, Entry]  # by name
 
 
 class BadArchive(Exception):
-    """The file is no backup that `backup` wrote. The text says why."""
+    """The file is not a backup that `backup` wrote. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""What a home asks is part of it, as its model is: `run` notes it, and later starts go on with it.
+"""What a home asks is part of it, as its model is: `run` notes it, and later starts continue with
+it.
 
 A home keeps it in `asks.toml`, as options that the user gave. What grants nothing (tasks, shots,
 the form of an answer, ...) is taken from there, by the rules of `settings/of_home.py`. Of a file, a
@@ -23,7 +24,7 @@ from swarm_node.common.errors import UserError, printable
 from swarm_node.common.files import plain, write_bytes
 from swarm_node.common.redaction import HIDDEN
 from swarm_node.home.folder import KEY_FILE, load_identity
-from swarm_node.home.record import Named, Trouble, files_in, note, noted
+from swarm_node.home.record import NotedOption, Trouble, files_in, note, noted
 from swarm_node.settings import NodeConfig, WithQuestions, of_home
 from swarm_node.settings.files import read_options
 from swarm_node.settings.mistakes import wrong
@@ -47,33 +48,35 @@ Tell = Callable[[str], None]
 
 
 @dataclass(slots=True)
-class Asked:
+class AskedOptions:
     """What a home asked so far, by the keys of `run`."""
 
     there: bool = False  # whether the home says anything
-    values: dict[str, Any] = field(default_factory=dict)  # to go on with
+    values: dict[str, Any] = field(default_factory=dict)  # to continue with
     shown: dict[str, Any] = field(default_factory=dict)  # everything, as the home shows it
-    named: Mapping[str, Named] = field(default_factory=dict)  # by this user, outside of the home
+    named: Mapping[str, NotedOption] = field(
+        default_factory=dict
+    )  # by this user, outside of the home
     # Keys of what the home may not name and is not known again: what became of a file that this
     # user named, or None where this user named nothing
     unknown: dict[str, Trouble | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class Restart:
     """A start of a home that asked something before. Keys are those of `run`, whatever the
     command.
     """
 
     home: Path
-    asked: Asked  # so far
+    asked: AskedOptions  # so far
     given: Mapping[str, Any]  # by the user at this start
     dropped: set[str]  # keys of what the home names, and this start replaces
     keys: Mapping[str, str]  # what this command calls the options, by their keys in `run`
     options: Mapping[str, Option]  # those of this command, by its own keys
 
     @classmethod
-    def of(cls, config: BaseModel, home: Path, asked: Asked) -> "Start":
+    def of(cls, config: BaseModel, home: Path, asked: AskedOptions) -> "Restart":
         """The start of a command with this configuration."""
         keys = _keys(type(config))
         given = _given(config, keys)
@@ -152,7 +155,7 @@ def going_on(config: C, home: Path, tell: Tell) -> C:
     asked = _asked(home)
     if not asked.there:
         return config
-    start = Start.of(config, home, asked)
+    start = Restart.of(config, home, asked)
     start.check_known()
     if line := start.otherwise():
         tell(line)
@@ -196,16 +199,16 @@ def keep(home: Path, values: Mapping[str, Any], tell: Tell) -> None:
         tell(f"this user's record of homes cannot be written ({why}): give next time {flags}")
 
 
-def _asked(home: Path) -> Asked:
+def _asked(home: Path) -> AskedOptions:
     file = home / ASKS_FILE
     if not os.path.lexists(file):
-        return Asked()
+        return AskedOptions()
     kind, keys = NodeConfig, _keys(NodeConfig)
     stored = flatten(read_options(file, follow=False))
     stored = {key: value for key, value in stored.items() if key in keys}
     sorted_out = of_home.sorted_out(kind, stored)
     shown = {key: _shown(key, value) for key, value in stored.items()}
-    found = Asked(True, dict(sorted_out.taken), shown)
+    found = AskedOptions(True, dict(sorted_out.taken), shown)
     if not sorted_out.refused:
         return found
     found.named = noted(home, _identity(home))

@@ -173,7 +173,9 @@ def _opened(path: Path) -> BufferedReader:
     try:
         return open_to_read(path, follow=False)
     except OSError as error:
-        raise UserError(f"{path} cannot be kept: {error.strerror}") from error
+        raise UserError(
+            f"{path} cannot be backed up: {error.strerror}; make it readable"
+        ) from error
 
 
 def _kept(home: Path) -> Iterator[Path]:

@@ -4,8 +4,8 @@ Nothing inside a home grants anything. A secret in it may be known to whoever ma
 put there for that. So of each secret that we make, a digest stands outside of the home, in the
 state folder of this user (record.py), and a secret without one is replaced by a new one.
 
-The node's key is no such secret: it *is* the home's identity, and who goes on with a stranger's
-home goes on under that name (SECURITY.md).
+The node's key is no such secret: it *is* the home's identity, and who continues with a stranger's
+home continues under that name (SECURITY.md).
 """
 
 import hashlib

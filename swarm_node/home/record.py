@@ -54,7 +54,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NotedOption:
     """The value that this user gave an option, and the files in it."""
 
     value: Any
@@ -74,7 +74,7 @@ class Noted:
     """What is noted of a home."""
 
     identity: str  # its peer id
-    options: dict[str, Named]
+    options: dict[str, NotedOption]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Record:
     homes: dict[str, Noted] = field(default_factory=dict)
 
 
-def noted(home: Path, identity: str) -> Mapping[str, Named]:
+def noted(home: Path, identity: str) -> Mapping[str, NotedOption]:
     """What this user named for this home, by the keys of options; nothing where the home is
     another, or where there is no record that only this user could write.
     """
@@ -156,13 +156,13 @@ def digest(path: str) -> str | None:
     return hashed.hexdigest()
 
 
-def _named(value: Any) -> Named:
+def _named(value: Any) -> NotedOption:
     files = []
     for path in files_in(value):
         if (content := digest(path)) is None:
             raise OSError(f"{path} cannot be read")
         files.append(NamedFile(path, os.path.realpath(path), content))
-    return Named(value, files)
+    return NotedOption(value, files)
 
 
 def _read(folder: Path) -> Record:

@@ -195,7 +195,7 @@ def _tensors(folder: Path) -> Iterator[tuple[str, Any]]:
 
     for file in sorted(folder.glob("*.safetensors")):
         with safe_open(file, "pt") as tensors:
-            for name in tensors.keys():  # noqa: SIM118  it is no dictionary
+            for name in tensors.keys():  # noqa: SIM118  it is not a dictionary
                 yield name, tensors.get_tensor(name)
 
 

@@ -66,7 +66,7 @@ def upload(folder: Path, repo: str, public: bool, message: str) -> str:
         ) from error
     except Exception as error:  # whatever goes wrong in the network
         raise UserError(
-            f"{repo} could not be pushed{through(ENDPOINT)}: {_line(error)}; try again when the "
+            f"{repo} could not be uploaded{through(ENDPOINT)}: {_line(error)}; try again when the "
             "hub is in reach"
         ) from error
     return str(made)

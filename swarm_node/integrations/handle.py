@@ -55,8 +55,8 @@ class RunningNode:
 
     @property
     def accuracy(self) -> float | None:
-        """Share of held-out questions that were answered rightly, in [0, 1]; None before they were
-        first asked.
+        """Share of held-out questions that were answered correctly, in [0, 1]; None before they
+        were first asked.
         """
         measured = [each["reward"] for each in self.events() if each["event"] == "Validated"]
         return float(measured[-1]) if measured else None

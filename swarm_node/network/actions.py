@@ -23,7 +23,7 @@ GroupHash = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{42}[AEIMQUYcgko
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallPeer:
     """Ask a peer; then `Exchange.replied` or `Exchange.failed` with the same token."""
 
     token: int
@@ -84,7 +84,7 @@ class Disconnect:
 
 
 ForTrainer = Deliver | Refuse | Cards
-Action = Call | ForTrainer | Disconnect
+Action = CallPeer | ForTrainer | Disconnect
 
 
 class Remembered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -85,7 +85,7 @@ class RemoteNetwork(Network):
         self._life: asyncio.Task[None] | None = None
         self._received = 0
         # The last view; set once one has come
-        self._seen, self._viewed = messages.View({}), asyncio.Event()
+        self._seen, self._viewed = messages.NetworkSnapshot({}), asyncio.Event()
         self._supervisor = Supervisor(
             self._opening, self._receive, self._say, home / LOG_FILE, Random(), command
         )
@@ -181,7 +181,7 @@ class RemoteNetwork(Network):
     def verdict(self, external: Group, useful: bool, fault: str = "") -> None:
         outcome = fault or (USEFUL if useful else UNINFORMATIVE)
         self._post(
-            messages.Verdict(author=external.author, content_hash=external.id, outcome=outcome)
+            messages.GroupOutcome(author=external.author, content_hash=external.id, outcome=outcome)
         )
 
     def rejections(self) -> Mapping[str, int]:
@@ -203,8 +203,8 @@ class RemoteNetwork(Network):
             traceback.print_exc()
             self._say(
                 (
-                    f"the network has ended by a mistake of this program ({error!r}); "
-                    "training continues alone"
+                    f"the network has ended because of a bug of this program ({error!r}): please "
+                    "report it; training continues alone"
                 ),
                 True,
             )
@@ -216,7 +216,7 @@ class RemoteNetwork(Network):
                 await stack.enter_async_context(await control.serve(self._home, self._answer))
             except (OSError, UserError) as error:
                 self._say(
-                    f"this node cannot be asked for its status: {error}; everything else works",
+                    f"swarm-node status cannot reach this node: {error}; everything else works",
                     True,
                 )
             while True:
@@ -301,7 +301,7 @@ class RemoteNetwork(Network):
                 self._alive = message
             case messages.Said(text=text, warning=warning):
                 self._say(text, warning)
-            case messages.View():
+            case messages.NetworkSnapshot():
                 self._seen = message
                 self._viewed.set()
 

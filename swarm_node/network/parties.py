@@ -102,7 +102,7 @@ def share_of(places: int) -> int:
     return max(LEAST, places // SHARE)
 
 
-class Places:
+class PartySlots:
     """Places that peers take and leave one by one, with a bound for each party."""
 
     def __init__(self, count: int, local: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from protocol import wire
 from protocol.identity import Identity
-from swarm_node.common.errors import Finding, Level, UserError, printable
+from swarm_node.common.errors import Finding, Severity, UserError, printable
 from swarm_node.network.backend import Backend, CallFailed
 from swarm_node.network.process.keeper import load_memory
 from swarm_node.network.process.runner import BootstrapNode, bootstrap_nodes, why
@@ -37,9 +37,9 @@ def try_network(config: NodeConfig, home: Path, identity: Identity) -> Iterator[
     port = config.network.port or memory.port
     try:
         check_free(listen_addresses(config.network.host, port))
-        yield Finding("port", Level.OK, f"{port} is free" if port else "any free one is taken")
+        yield Finding("port", Severity.OK, f"{port} is free" if port else "any free one is taken")
     except UserError as error:
-        yield Finding("port", Level.NOTE, f"{error}; until then a free one is taken")
+        yield Finding("port", Severity.NOTE, f"{error}; until then a free one is taken")
         port = 0
     named = (*config.network.peers, *config.network.suggested)
     given = [(split_peer(address)[1], address) for address in named]
@@ -48,14 +48,14 @@ def try_network(config: NodeConfig, home: Path, identity: Identity) -> Iterator[
     try:
         addresses = asyncio.run(_dial(network, identity, found))
     except UserError as error:
-        yield Finding("network", Level.ALONE, str(error))
+        yield Finding("network", Severity.ALONE, str(error))
         return
     yield reach(addresses)
     yield from bootstrap_findings(found)
     if not found:
-        yield Finding("peers", Level.ALONE, "none are known yet; " + REMEDY)
+        yield Finding("peers", Severity.ALONE, "none are known yet; " + REMEDY)
     elif not any(node.state == "answers" for node in found):
-        yield Finding("peers", Level.ALONE, "none of those known answers; " + REMEDY)
+        yield Finding("peers", Severity.ALONE, "none of those known answers; " + REMEDY)
 
 
 async def _dial(
@@ -171,7 +171,7 @@ async def _cards(backend: Backend, address: str, network: str, proof: bytes) -> 
 def reach(addresses: Sequence[str]) -> Finding:
     """How others can reach a node with these addresses."""
     return Finding(
-        "reachability", Level.OK if addresses else Level.NOTE, reachability_line(addresses)
+        "reachability", Severity.OK if addresses else Severity.NOTE, reachability_line(addresses)
     )
 
 
@@ -187,4 +187,4 @@ def bootstrap_findings(found: Sequence[BootstrapNode]) -> Iterator[Finding]:
             "blocks it"
         )
         text = f"{node.addresses[0]}: {node.state}{advice}"
-        yield Finding(kind, Level.OK if good else Level.NOTE, printable(text, 400))
+        yield Finding(kind, Severity.OK if good else Severity.NOTE, printable(text, 400))

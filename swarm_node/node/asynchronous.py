@@ -25,7 +25,7 @@ from swarm_node.node.generator import (
     FromGenerator,
     GeneratedMessage,
     GeneratorProcess,
-    Order,
+    GeneratorSetup,
     settings_for,
 )
 from swarm_node.node.round import Node
@@ -289,7 +289,9 @@ def driving(
     side = generator_side(config)
     weights = SharedWeights.create(policy)
     tried = os.fsencode(policy.tried.path or "")
-    order = Order(settings_for(side), node.peer_id, weights.descriptor, list(weights.layout), tried)
+    order = GeneratorSetup(
+        settings_for(side), node.peer_id, weights.descriptor, list(weights.layout), tried
+    )
     process = GeneratorProcess(order, side.threads, log, command)
     driver = AsynchronousNode(
         node, policy, weights, process, config.asynchronous.max_staleness, warn, max_rounds, plan

@@ -17,7 +17,7 @@ from swarm_node.environments.scored import Mixture
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.node.asynchronous import driving, trainer_side
 from swarm_node.node.card_use import watch_of
-from swarm_node.node.checkpoints import Keeper, Kept
+from swarm_node.node.checkpoints import CheckpointWriter, Kept
 from swarm_node.node.evaluation import Validation
 from swarm_node.node.guest import Guest, Traffic
 from swarm_node.node.learner import Learner, build_learner, scoring_ahead, set_aside
@@ -104,7 +104,9 @@ def work(
                     plan=practice.tasks if practice else None,
                 )
             )
-            keeper = Keeper(config, node, policy, telemetry, kept.measured, monotonic, practice)
+            keeper = CheckpointWriter(
+                config, node, policy, telemetry, kept.measured, monotonic, practice
+            )
             stop.saving = lambda: keeper.seconds
             keeper.look()
             card = watch_of(config.limits, uuid_of(policy.device), monotonic, warned)

@@ -219,7 +219,7 @@ def watch_of(
     if config.card != "pause":
         return str
     if not uuid:
-        say("limits.card pause does nothing here: the model is on no card of NVIDIA")
+        say("limits.card pause does nothing here, since the model is not on a card of NVIDIA")
         return str
     try:
         module = nvml()

@@ -196,7 +196,7 @@ def waiting_of(extra: Mapping[str, Any]) -> list[str]:
     return waiting
 
 
-class Keeper:
+class CheckpointWriter:
     """Writes checkpoints. A failed write is a warning: training goes on."""
 
     def __init__(

@@ -21,7 +21,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.common.parsing import read_json
 from swarm_node.environments.registry import by_kind, candidates, first_tasks, with_environment
 from swarm_node.policy import by_card, named
-from swarm_node.policy.by_card import Choice, Get
+from swarm_node.policy.by_card import Get, ModelForCard
 from swarm_node.rollouts import curriculum
 from swarm_node.settings import NO_TEMPLATE, LearningConfig, NodeConfig
 from swarm_node.settings.sections import Section
@@ -80,7 +80,9 @@ def resolved(config: N, tell: named.Tell, get: Get | None = None, room: Room | N
     return suited(config, choice=choice)
 
 
-def _of_card(config: NodeConfig, tell: named.Tell, get: Get, room: Room | None) -> Choice | None:
+def _of_card(
+    config: NodeConfig, tell: named.Tell, get: Get, room: Room | None
+) -> ModelForCard | None:
     """The model for the graphics card, if there is one and the model may be used."""
     room = room or room_on_card(config)
     choice = by_card.chosen(room, tell) if room else None
@@ -139,7 +141,7 @@ def newest(folder: Path, remedy: str) -> Path:
     return found[-1]
 
 
-def suited(config: C, base: object = "", choice: Choice | None = None) -> C:
+def suited(config: C, base: object = "", choice: ModelForCard | None = None) -> C:
     """The configuration with the options that suit its model or, if given, `base`: the model that a
     checkpoint began from. `choice`: how that model is trained on a card. UserError for an unknown
     task.
@@ -157,7 +159,7 @@ def suited(config: C, base: object = "", choice: Choice | None = None) -> C:
     return _filled(config, of_pretrained(lora=lora > 0, continued=continued))
 
 
-def _of_a_chat(config: C, choice: Choice) -> C | None:
+def _of_a_chat(config: C, choice: ModelForCard) -> C | None:
     """The configuration of a model that answers as in a chat: it thinks in tags and answers in
     tags, and has room for both. None where its user asks for texts to go on with, or for an
     environment. Questions of the user's own keep the form of their answers.

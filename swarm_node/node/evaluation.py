@@ -30,7 +30,7 @@ SHOWN = 200  # characters of a question or an answer that are kept
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Attempt:
     """One sampled completion of a question, as far as it came."""
 
     text: str | None  # None where the question could not be asked or answered
@@ -40,7 +40,7 @@ class Answer:
 
 def answer(
     generator: Generator, environment: Environment, batch: Sequence[Question], stream: str
-) -> list[Answer]:
+) -> list[Attempt]:
     """What the model says to these questions. `stream` names the random stream."""
     asked = [
         prompt
@@ -53,16 +53,16 @@ def answer(
     return [_answer(result, judged) for result, judged in paired(completed, scored)]
 
 
-def _answer(completed: Group | Skipped, scored: Group | Skipped) -> Answer:
+def _answer(completed: Group | Skipped, scored: Group | Skipped) -> Attempt:
     """What became of one question."""
     if isinstance(completed, Skipped):
-        return Answer(None, None, completed.reason)
+        return Attempt(None, None, completed.reason)
     (episode,) = completed.episodes
     text = episode.turns[-1].text
     if isinstance(scored, Skipped):
-        return Answer(text, None, scored.reason)
+        return Attempt(text, None, scored.reason)
     (reward,) = scored.rewards
-    return Answer(text, reward)
+    return Attempt(text, reward)
 
 
 class Measured(BaseModel):

@@ -24,7 +24,7 @@ from swarm_node.common.channel import (
     BrokenFrame,
     Channel,
     Failed,
-    Message,
+    PipeMessage,
     Talk,
     inherited,
     telling,
@@ -50,7 +50,7 @@ with quickly():
 MAX_FRAME_BYTES = 1024 * 1024 * 1024
 
 
-class Order(Message, frozen=True):
+class GeneratorSetup(PipeMessage, frozen=True):
     """All that a generator process needs to generate rounds. The first message to it."""
 
     settings: str  # LearningConfig as JSON, secrets included
@@ -64,7 +64,7 @@ class Order(Message, frozen=True):
         return LearningConfig.model_validate(json.loads(self.settings))
 
 
-class Generate(Message, frozen=True):
+class Generate(PipeMessage, frozen=True):
     """Generate this round, after those ordered before."""
 
     round: Round
@@ -73,14 +73,14 @@ class Generate(Message, frozen=True):
     tasks: tuple[str, ...] = ()
 
 
-class GeneratedMessage(Message, frozen=True):
+class GeneratedMessage(PipeMessage, frozen=True):
     """A round is generated."""
 
     generated: Generated
     idle: float  # seconds that the generator waited for the order
 
 
-ToGenerator = Order | Generate
+ToGenerator = GeneratorSetup | Generate
 FromGenerator = GeneratedMessage | Failed
 GENERATOR: Talk[ToGenerator, FromGenerator] = Talk(ToGenerator, FromGenerator, MAX_FRAME_BYTES)
 Build = Callable[[LearningConfig], tuple[Policy, Environment]]
@@ -100,7 +100,9 @@ class GeneratorProcess:
     trainer.
     """
 
-    def __init__(self, order: Order, threads: int, log: Path, command: Sequence[str]) -> None:
+    def __init__(
+        self, order: GeneratorSetup, threads: int, log: Path, command: Sequence[str]
+    ) -> None:
         """`log` takes what the process prints; `threads`: how many it uses for tensor maths."""
         self._order, self._threads, self._log, self._command = order, threads, log, command
         self._process: Process | None = None
@@ -214,14 +216,14 @@ def serve(build: Build) -> None:
     channel: Ours = Channel(connection, connection, GENERATOR.down, GENERATOR.up)
     with telling(channel.send):
         order = channel.receive()
-        if isinstance(order, Order):
+        if isinstance(order, GeneratorSetup):
             orders: SimpleQueue[Generate] = SimpleQueue()
             threading.Thread(target=_read_orders, args=(channel, orders), daemon=True).start()
             _generate_rounds(order, build, orders, channel)
 
 
 def _generate_rounds(
-    order: Order, build: Build, orders: "SimpleQueue[Generate]", channel: Ours
+    order: GeneratorSetup, build: Build, orders: "SimpleQueue[Generate]", channel: Ours
 ) -> None:
     weights = SharedWeights.attach(order.descriptor, order.layout)
     policy, environment = build(order.config)

@@ -159,7 +159,7 @@ def set_aside(config: NodeConfig, node: Node, policy: Policy) -> Aside | None:
     }
     for option in (option for option, given in hindrances.items() if given):
         raise UserError(
-            f"limits.rest free cannot move what {option} keeps on the GPU: leave one of the two"
+            f"limits.rest free cannot move what {option} keeps on the GPU: remove one of the two"
         )
     generator, trainer = node.generator, node.trainer
     assert isinstance(generator, BatchGenerator) and isinstance(trainer, GrpoTrainer)

@@ -13,10 +13,10 @@ from time import sleep
 from protocol.messages import Round
 from swarm_node.common.errors import Diverged, TemporaryError, printable
 from swarm_node.network.client import RemoteNetwork
-from swarm_node.node.checkpoints import Keeper
+from swarm_node.node.checkpoints import CheckpointWriter
 from swarm_node.node.evaluation import Validation
 from swarm_node.node.guest import Guest, Traffic
-from swarm_node.node.stopping import Interrupted, Stop
+from swarm_node.node.stopping import Interrupted, StopRequest
 from swarm_node.policy.aside import Aside
 from swarm_node.rollouts.interfaces import Runner
 from swarm_node.telemetry.events import (
@@ -40,10 +40,10 @@ class Session:
     """A running node: it runs rounds, reports on them and saves checkpoints."""
 
     runner: Runner
-    keeper: Keeper
+    keeper: CheckpointWriter
     validation: Validation
     network: RemoteNetwork
-    stop: Stop
+    stop: StopRequest
     telemetry: Telemetry
     guest: Guest
     traffic: Traffic

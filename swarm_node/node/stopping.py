@@ -27,7 +27,7 @@ class Interrupted(BaseException):
     """
 
 
-class Stop:
+class StopRequest:
     """Whether and how the node is to stop. The first SIGINT, SIGTERM or SIGHUP sets `wanted`."""
 
     def __init__(self, seconds: float) -> None:
@@ -67,8 +67,8 @@ class Stop:
             if self._typed == 2:
                 signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
                 self.note(
-                    "giving up this round, and saving; Ctrl-C again leaves at once, and saves "
-                    "nothing"
+                    "leaving this round unfinished, and saving; Ctrl-C again ends at once, and "
+                    "saves nothing"
                 )
         elif not self._told:
             self._told = True
@@ -94,11 +94,11 @@ class Stop:
 
 
 @contextmanager
-def stoppable(seconds: float) -> Iterator[Stop]:
+def stoppable(seconds: float) -> Iterator[StopRequest]:
     """The Stop handles signals, in the main thread, until the context ends. What nohup ignores
     stays ignored. `seconds`: how long the node may take to end after SIGTERM or SIGHUP.
     """
-    stop = Stop(seconds)
+    stop = StopRequest(seconds)
     handlers = {
         signal.SIGINT: stop.ask,
         signal.SIGTERM: stop.ask,

@@ -61,9 +61,9 @@ def routes(page: Page, public: PublicView | None, home: Path, sight: Sight = NOT
         if page.viewers >= MOST_VIEWERS:
             return PlainTextResponse("503: too many viewers\n", 503, LATER)
         try:
-            return Stream(page, int(request.query_params.get("serial", "-1")))
+            return NewsFeed(page, int(request.query_params.get("serial", "-1")))
         except ValueError:
-            return Stream(page, -1)
+            return NewsFeed(page, -1)
 
     table = [
         *(Route(f"/static/{name}", file) for name, file in files.items()),
@@ -105,7 +105,7 @@ def answer(content: Mapping[str, Any]) -> Response:
     return Response(text, media_type="application/json")
 
 
-class Stream(StreamingResponse):
+class NewsFeed(StreamingResponse):
     """News as server-sent events for one viewer, as long as it stays. A viewer that does not read
     holds up no other: each stream asks for the news that it has not sent yet.
     """

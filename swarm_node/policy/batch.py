@@ -36,7 +36,7 @@ UNKNOWN = float("nan")
 Recorded = Sequence[float] | None
 
 
-class Encoder(transcript.Encoder, Protocol):
+class TokenisingPolicy(transcript.Encoder, Protocol):
     """What `tokenise` asks of a policy."""
 
     version: int
@@ -138,7 +138,7 @@ class TokenGroup:
     def differences(self) -> "TokenGroup":
         """What tells the completions apart: those whose advantage is not zero, without predicting
         the tokens that all completions of the group begin with. A completion that has no other
-        token is left out.
+        token is skipped.
         """
         side_by_side = zip(*(row.ids for row in self.rows), strict=False)
         common = sum(1 for _ in takewhile(_all_one, side_by_side))
@@ -155,7 +155,9 @@ def _without(recorded: Recorded, first: int) -> Recorded:
     return None if recorded is None else recorded[first:]
 
 
-def tokenise(group: Group, advantages: Sequence[float], policy: Encoder) -> TokenGroup | Skipped:
+def tokenise(
+    group: Group, advantages: Sequence[float], policy: TokenisingPolicy
+) -> TokenGroup | Skipped:
     """A group as token ids: those that were generated for a local sample, this tokenizer's for an
     external one.
 
@@ -177,7 +179,7 @@ def tokenise(group: Group, advantages: Sequence[float], policy: Encoder) -> Toke
     return TokenGroup(prompt_ids, rows)
 
 
-def _row(sample: Sample, advantage: float, policy: Encoder) -> Row:
+def _row(sample: Sample, advantage: float, policy: TokenisingPolicy) -> Row:
     tokens = sample.tokens
     if tokens is None:
         ids, mask = _encoded(sample, policy)
@@ -193,7 +195,7 @@ def _row(sample: Sample, advantage: float, policy: Encoder) -> Row:
     )
 
 
-def _encoded(sample: Sample, policy: Encoder) -> tuple[Sequence[int], Sequence[bool]]:
+def _encoded(sample: Sample, policy: TokenisingPolicy) -> tuple[Sequence[int], Sequence[bool]]:
     """Ids and mask of an external completion."""
     episode = sample.episode
     if not sample.observations:
@@ -201,7 +203,7 @@ def _encoded(sample: Sample, policy: Encoder) -> tuple[Sequence[int], Sequence[b
     return transcript.encode_episode(episode, sample.observations, policy)
 
 
-def completion_lengths(policy: Encoder, group: Group) -> list[int]:
+def completion_lengths(policy: TokenisingPolicy, group: Group) -> list[int]:
     """Tokens of each completion of the group, as `tokenise` would have them, without what an
     environment says between its turns.
     """
@@ -211,7 +213,7 @@ def completion_lengths(policy: Encoder, group: Group) -> list[int]:
     ]
 
 
-def _encoded_length(sample: Sample, policy: Encoder) -> int:
+def _encoded_length(sample: Sample, policy: TokenisingPolicy) -> int:
     text = "".join(sample.written)
     return len(policy.encode_completion(text, ended=sample.episode.ended))
 

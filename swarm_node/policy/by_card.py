@@ -9,7 +9,7 @@ the model is here already.
 
 All of these models have the licence Apache-2.0, as their cards on the hub say. Qwen2.5-3B, which
 lies between them in size, has the Qwen Research License, which forbids commercial use, and so is no
-default. Each model is pinned to a commit. A home goes on with the commit that it began with, so
+default. Each model is pinned to a commit. A home continues with the commit that it began with, so
 pins that were in an earlier version have to stay in `EARLIER`.
 
 Nobody has run these choices on a card yet: docs/results/first_model.md.
@@ -49,7 +49,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ModelForCard:
     """A model, the memory of a card that it needs, and how it is trained there."""
 
     model: Model
@@ -71,7 +71,7 @@ class Choice:
         size = self.model.weights * (2 if room.bfloat16 else 4)
         needed, there = BESIDE + (0 if room.shared else size), float(memory.available())
         if there < needed:
-            return f"{_gb(needed)} of memory beside the card's, and {_gb(there)} is free"
+            return f"{_gb(needed)} of memory in addition to the card's, and {_gb(there)} is free"
         if not named.is_kept(self.model.hub):
             needed, there = self.model.download + SPARE, _free_disk(named.cache_of_hub())
             if there < needed:
@@ -121,16 +121,16 @@ QWEN3_4B = _qwen(
 )
 # By the memory that they need, the least first
 CHOICES = (
-    Choice(QWEN2_5_0_5B, 4.5, 4.5),
-    Choice(QWEN2_5_1_5B, 6.5, 10.25),
-    Choice(QWEN3_1_7B, 9.0, None),
-    Choice(QWEN3_4B, 13.25, None),
-    Choice(QWEN3_4B, 18.0, None, questions=16, tokens=384),
+    ModelForCard(QWEN2_5_0_5B, 4.5, 4.5),
+    ModelForCard(QWEN2_5_1_5B, 6.5, 10.25),
+    ModelForCard(QWEN3_1_7B, 9.0, None),
+    ModelForCard(QWEN3_4B, 13.25, None),
+    ModelForCard(QWEN3_4B, 18.0, None, questions=16, tokens=384),
 )
 EARLIER: frozenset[tuple[str, str]] = frozenset()  # name and commit
 
-# Whether a model that was chosen may be used now, after it was fetched if need be
-Get = Callable[[Choice, Room], bool]
+# Whether a model that was chosen may be used now, after it was downloaded where it was missing
+Get = Callable[[ModelForCard, Room], bool]
 Agrees = Callable[[str], bool]  # to this question
 
 
@@ -140,7 +140,7 @@ def is_pinned(name: object, revision: object) -> bool:
     return isinstance(name, str) and isinstance(revision, str) and (name, revision) in pins
 
 
-def choice_of(name: object, room: Room | None = None) -> Choice | None:
+def choice_of(name: object, room: Room | None = None) -> ModelForCard | None:
     """How the model of this name is trained in this room: the largest choice that fits, else the
     smallest. None for other models.
     """
@@ -149,7 +149,7 @@ def choice_of(name: object, room: Room | None = None) -> Choice | None:
     return next(reversed(fitting or ours[:1]), None)
 
 
-def chosen(room: Room, tell: Tell) -> Choice | None:
+def chosen(room: Room, tell: Tell) -> ModelForCard | None:
     """The largest choice that this device and this machine have room for, and that can be had: the
     hub answers, or it is here. None where there is none. Tells what this machine lacks for a larger
     one.
@@ -171,7 +171,7 @@ def chosen(room: Room, tell: Tell) -> Choice | None:
     return None
 
 
-def line(choice: Choice, room: Room) -> str:
+def line(choice: ModelForCard, room: Room) -> str:
     """What a first run trains, in one line: model, revision, licence, download, place, and how to
     choose otherwise.
     """
@@ -189,7 +189,7 @@ def getting(tell: Tell, allowed: float, agrees: Agrees | None) -> Get:
     terminal; where nobody does, `agrees` is None, and it says how to allow the download instead.
     """
 
-    def get(choice: Choice, room: Room) -> bool:
+    def get(choice: ModelForCard, room: Room) -> bool:
         tell(line(choice, room))
         hub, size = choice.model.hub, choice.model.download
         flag = f"--limits.download {_megabytes(size)}"
@@ -219,7 +219,7 @@ def getting(tell: Tell, allowed: float, agrees: Agrees | None) -> Get:
 def looking(tell: Tell) -> Get:
     """Says which model a run would take, and fetches nothing."""
 
-    def get(choice: Choice, room: Room) -> bool:
+    def get(choice: ModelForCard, room: Room) -> bool:
         tell(line(choice, room))
         return True
 

@@ -1,7 +1,7 @@
 """The process that loads a tokenizer of a model folder, and tries it on texts: tokenizer_trial.py
 says why, and starts it.
 
-It is for a folder whose tokenizer is no tokenizer.json (a sentencepiece model, vocab.json with
+It is for a folder whose tokenizer is not a tokenizer.json (a sentencepiece model, vocab.json with
 merges.txt), or is a class of transformers in Python. Only transformers can load those, out of
 files. So this process gives up its rights in two steps:
 

@@ -42,7 +42,7 @@ def choose_device(name: str) -> torch.device:
 
 def unusable() -> str:
     """Why torch cannot use the card that is here, and what to do; "" where it can, or where there
-    is no card.
+    is not a card.
     """
     if torch.cuda.is_available():
         return ""

@@ -429,8 +429,8 @@ def _with_lora(model: Any, rank: int, resume: Path | None) -> Any:
             )
     except ValueError as error:
         raise UserError(
-            f"LoRA does not fit this model: {first_line(error)}; train all weights, by "
-            "model.lora_rank 0"
+            f"LoRA does not fit this model: {first_line(error)}; train all weights, "
+            "with model.lora_rank 0"
         ) from error
 
 

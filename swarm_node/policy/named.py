@@ -42,7 +42,8 @@ SECONDS = 3.0  # that the hub has for an answer, the look-up of its address incl
 FORBIDDEN = "HF_HUB_OFFLINE is set"
 OFFLINE = {"1", "on", "yes", "true"}
 
-FILES = ("config.json", "model.safetensors", "tokenizer.json")  # without these a folder is no model
+# Without these a folder is not a model
+FILES = ("config.json", "model.safetensors", "tokenizer.json")
 # In place of model.safetensors where a model has several files: which of them holds what
 INDEX, INDEX_BYTES = "model.safetensors.index.json", 1 << 24
 WANTED = [
@@ -244,7 +245,7 @@ def licence_on(card: str) -> str:
 def obtain(name: str, tell: Tell = say, earlier: bool = False) -> Path:
     """The folder of a known model, made first if it is missing. Tells what it is. `earlier`: a home
     began with it, perhaps when the name stood for the weights of the package as well. UserError, in
-    one line, if it cannot be had.
+    one line, if it is not available.
     """
     place = folder(name)
     try:
@@ -323,7 +324,7 @@ def _get(name: str, place: Path, tell: Tell, earlier: bool) -> None:
                     raise UserError(
                         f"model {name!r} cannot be downloaded: {first_line(problem)}; {_instead()}"
                     ) from problem
-                tell(f"{first_line(problem)}: this home goes on with the weights of {OF_PACKAGE}")
+                tell(f"{first_line(problem)}: this home continues with the weights of {OF_PACKAGE}")
                 shutil.copytree(obtain(OF_PACKAGE, tell), made)
         _remove(place)
         made.rename(place)

@@ -86,7 +86,7 @@ class Arithmetic:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class FittingOptions:
     """The options that are chosen to fit memory."""
 
     optimizer: str
@@ -99,7 +99,7 @@ class Choice:
 class Plan:
     """A choice, and the bytes that it takes for each purpose."""
 
-    choice: Choice
+    choice: FittingOptions
     weights: float  # also those of a reference model
     optimizer: float  # state
     gradients: float  # as large as what a checkpoint saves beside the state
@@ -198,7 +198,7 @@ def plan(shape: Shape, how: Arithmetic, config: LearningConfig, room: float) -> 
 
 
 def with_choice(
-    shape: Shape, how: Arithmetic, config: LearningConfig, choice: Choice, room: float
+    shape: Shape, how: Arithmetic, config: LearningConfig, choice: FittingOptions, room: float
 ) -> Plan:
     """The plan with one choice. A row of several turns is a micro-batch, however long it is."""
     tokens = length(shape, config)
@@ -316,7 +316,9 @@ def written_out(shape: Shape) -> float:
     return float(shape.hidden * max(shape.feed_forward, shape.queries))
 
 
-def _choices(how: Arithmetic, config: LearningConfig, whole: int, frugal: bool) -> Iterator[Choice]:
+def _choices(
+    how: Arithmetic, config: LearningConfig, whole: int, frugal: bool
+) -> Iterator[FittingOptions]:
     """Choices, fastest first. `whole`: tokens of a group; `frugal`: adapters on a CPU."""
     training, most = config.training, MICRO_BATCH["gpu"]
     if how.device == "cpu":
@@ -335,7 +337,7 @@ def _choices(how: Arithmetic, config: LearningConfig, whole: int, frugal: bool) 
             # Computing again costs a third. Two passes of half the size cost less than that, many
             # small ones more.
             for budget in budgets if again or frugal else budgets[:2]:
-                yield Choice(optimizer, again, budget)
+                yield FittingOptions(optimizer, again, budget)
 
 
 def _fewer_at_a_time(made: Plan, shape: Shape, how: Arithmetic, config: LearningConfig) -> Plan:
@@ -353,7 +355,7 @@ def _fewer_at_a_time(made: Plan, shape: Shape, how: Arithmetic, config: Learning
     return made
 
 
-def _completions(config: LearningConfig, choice: Choice, tokens: int) -> int:
+def _completions(config: LearningConfig, choice: FittingOptions, tokens: int) -> int:
     """Completions that are decoded at the same time."""
     whole = config.round.questions * config.generation.num_generations
     some = max(config.generation.num_generations, choice.concurrent // tokens)

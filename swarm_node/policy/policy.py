@@ -142,7 +142,7 @@ class Policy:
         try:
             whole = rendered(self.tokenizer, turns, add_generation_prompt=True, **arguments)
         except Endless as error:
-            raise UserError(f"model {self.name!r} cannot be asked: {error}") from error
+            raise UserError(f"model {self.name!r} cannot be given a prompt: {error}") from error
         except Damaged as error:
             self._left_out(text, str(error))
             return []
@@ -178,7 +178,7 @@ class Policy:
             return None
 
     def _left_out(self, text: str, why: str) -> None:
-        """Says, once, that texts are left out at which the model's own files fail."""
+        """Says, once, that texts are skipped at which the model's own files fail."""
         if not self.__dict__.setdefault("_told", False):
             self.__dict__["_told"] = True
             named.say(

@@ -38,7 +38,7 @@ class Endless(Damaged):
     """A chat template takes too much time or memory."""
 
 
-class State(BaseModel):
+class StateFile(BaseModel):
     """The contents of state.json. Other keys are left as they are."""
 
     model_config = ConfigDict(extra="allow")
@@ -53,7 +53,7 @@ class State(BaseModel):
 def read_state(path: Path) -> dict[str, Any]:
     """The JSON object in this file. Raises Damaged."""
     try:
-        return State.model_validate_json(read_whole(path, MAX_STATE_BYTES)).model_dump()
+        return StateFile.model_validate_json(read_whole(path, MAX_STATE_BYTES)).model_dump()
     except OSError as error:
         raise Damaged(f"{path.name}: {reason_of(error)}") from error
     except ValidationError as error:

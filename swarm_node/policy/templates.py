@@ -40,7 +40,7 @@ class TemplateEndless(TemplateFailed):
     """The template takes too much time or memory for a text, as no honest one does."""
 
 
-class Child(ConfinedChild):
+class TemplateRenderer(ConfinedChild):
     """A process that renders one template."""
 
     def __init__(self, template: str) -> None:
@@ -77,7 +77,7 @@ class Child(ConfinedChild):
         return text
 
 
-_children: OrderedDict[str, Child] = OrderedDict()
+_children: OrderedDict[str, TemplateRenderer] = OrderedDict()
 _choosing = threading.Lock()
 
 
@@ -86,7 +86,7 @@ def render(template: str, turns: Sequence[Mapping[str, Any]], values: Mapping[st
     Raises TemplateFailed.
     """
     with _choosing:
-        child = _children.setdefault(template, Child(template))
+        child = _children.setdefault(template, TemplateRenderer(template))
         _children.move_to_end(template)
         old = _children.popitem(last=False)[1] if len(_children) > MOST_CHILDREN else None
     if old is not None:

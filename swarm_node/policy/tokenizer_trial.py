@@ -1,17 +1,17 @@
 """Whether a tokenizer takes its time, asked before the node lets it read a text.
 
-A tokenizer comes with a model, and is a program: its normalizers may double a text forty times,
-its regular expressions may try a million ways at each character, and its decoder likewise. The Rust
-code runs in this process, where nothing can end it but the end of the process.
+A tokenizer comes with a model, and is a program: its normalizers may double a text forty times, its
+regular expressions may try a million ways at each character, and its decoder in the same way. The
+Rust code runs in this process, where nothing can end it but the end of the process.
 
 Most tokenizers are made of parts whose time grows with the text alone: those are known by their
 kinds, and by their regular expressions, word for word (`is_plain`). They run as they are. Any other
 one is given each text in a confined child first (tokenizer_child.py), and by this process only if
 the child did the same in time. That doubles the time of a text, which is a millisecond or less. A
-text that takes too long is left out, as one at which the tokenizer fails; a tokenizer that takes
+text that takes too long is skipped, as one at which the tokenizer fails; a tokenizer that takes
 too long for one of the texts that every model is tried with is refused.
 
-A tokenizer that is no tokenizer.json is loaded by transformers out of files. If its class is in
+A tokenizer that is not a tokenizer.json is loaded by transformers out of files. If its class is in
 Rust, it comes out as parts like those, and is judged in the same way. The load itself, which may be
 as slow, and the texts of a class in Python are tried by another child, which reads the folder and
 has no other rights either (folder_child.py).
@@ -195,7 +195,7 @@ class Trial:
 
     def of_tried(self) -> None:
         """Tries the texts that every tokenizer is tried with. Raises TooSlow. Where it fails at one
-        of them, such a text is left out later.
+        of them, such a text is skipped later.
         """
         self._ask({"what": "to be read"})
         for text in TRIED:
@@ -330,8 +330,8 @@ def check_file(content: bytes) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Tries the tokenizer of this folder, which is no tokenizer.json, before transformers loads it
-    here. Raises TooSlow.
+    """Tries the tokenizer of this folder, which is not a tokenizer.json, before transformers loads
+    it here. Raises TooSlow.
     """
     trial = Trial(folder)
     try:

@@ -121,7 +121,7 @@ def grow(
             if run.past - run.first > 1
         )
         runs = [run for some in below for run in some]
-    # A path that is no leaf is the beginning of the next one.
+    # A path that is not a leaf is the beginning of the next one.
     return _tree(ids, positions, levels, device), [
         columns[bisect_left(leaves, tuple(path))] for path in paths
     ]

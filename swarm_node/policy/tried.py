@@ -36,7 +36,7 @@ NO_MATTER = {"_name_or_path", "transformers_version", "architectures", "dtype", 
 Answers = dict[str, dict[str, bool]]
 
 
-class _Kept(msgspec.Struct):
+class _Remembered(msgspec.Struct):
     answers: Answers
     digest: str
 
@@ -125,13 +125,16 @@ def _read(path: Path, warn: Callable[[str], None]) -> Answers:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        warn(f"{path} cannot be used ({reason_of(error)}): what this model can do is tried again")
+        warn(
+            f"{path} cannot be read ({reason_of(error)}): the node tries again what the model "
+            "can do"
+        )
         return {}
     with suppress(ValueError):
-        kept = parse_typed(content, _Kept)
+        kept = parse_typed(content, _Remembered)
         if len(content) <= MAX_BYTES and kept.digest == _digest(kept.answers):
             return kept.answers
-    warn(f"{path} cannot be used (damaged): what this model can do is tried again")
+    warn(f"{path} is damaged and is ignored: the node tries again what this model can do")
     return {}
 
 

@@ -287,7 +287,7 @@ def summary(practised: Mapping[str, float], dropped: Mapping[str, float], unaske
         f"{len(practised)} practised",
         f"{learned} learned" if learned else "",
         f"{hard} too hard" if hard else "",
-        f"{unasked} not asked yet" if unasked else "",
+        f"{unasked} not tried yet" if unasked else "",
     ]
     counts = ", ".join(filter(None, parts))
-    return f"{counts}; right of late: {shown}" if shown else counts
+    return f"{counts}; recently right: {shown}" if shown else counts

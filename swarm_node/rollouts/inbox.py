@@ -97,7 +97,7 @@ class State(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class HeldGroup:
     """A group in the inbox.
 
     Attributes:
@@ -170,7 +170,7 @@ class Draw:
         refused: those that the defence refused whole.
     """
 
-    entries: dict[Key, Entry] = field(default_factory=dict)
+    entries: dict[Key, HeldGroup] = field(default_factory=dict)
     faults: dict[Key, str] = field(default_factory=dict)
     considered: list[Group] = field(default_factory=list)
     passed: list[Group] = field(default_factory=list)
@@ -183,7 +183,7 @@ class Draw:
         """Authors of groups that hung or crashed the scorer."""
         return {author for (author, _), reason in self.faults.items() if reason in HUNG}
 
-    def look(self, entries: Sequence[Entry]) -> None:
+    def look(self, entries: Sequence[HeldGroup]) -> None:
         """Adds groups that were scored, or that were passed over."""
         self.entries.update((entry.key, entry) for entry in entries)
         self.faults.update((entry.key, entry.fault) for entry in entries if entry.fault)
@@ -222,9 +222,9 @@ class Inbox:
         self._rounds, self._seconds = rounds, seconds
         self._max_age, self._max_groups, self._max_per_peer = max_age, max_groups, max_per_peer
         # In the order of arrival. Groups that serve are here until they are too old
-        self._entries: dict[Key, Entry] = {}
+        self._entries: dict[Key, HeldGroup] = {}
         # In the order in which they were chosen
-        self._serving: list[Entry] = []
+        self._serving: list[HeldGroup] = []
         # Authors of whom nothing is taken in, since that round
         self._shunned: dict[PeerId, Round] = {}
         # Comparisons: groups whose questions the next round asks, and those that were asked.
@@ -272,7 +272,7 @@ class Inbox:
         for group in groups:
             welcome = group.author != self._local_id and group.author not in self._shunned
             if welcome and not self._has_come(key_of(group)):
-                self._add(Entry(group, now))
+                self._add(HeldGroup(group, now))
                 self._count(group.author, arrived=1)
                 taken.append(group)
         if self._shares is not None:
@@ -400,8 +400,8 @@ class Inbox:
         return results
 
     def _again(
-        self, served: Sequence[Entry], chosen: Sequence[Entry], count: int, random: Random
-    ) -> list[Entry]:
+        self, served: Sequence[HeldGroup], chosen: Sequence[HeldGroup], count: int, random: Random
+    ) -> list[HeldGroup]:
         """Up to `count` of the groups that served before: drawn by chance, and shared out."""
         if self._shares is None:
             return random.sample(served, min(count, len(served)))
@@ -460,9 +460,9 @@ class Inbox:
         they come again.
         """
         waiting = [(Round(now), text) for now, text in snapshot["waiting"] if text[0] != "{"]
-        entries = [Entry(_received(*text.split(" ", 1)), now) for now, text in waiting]
+        entries = [HeldGroup(_received(*text.split(" ", 1)), now) for now, text in waiting]
         for now, text in snapshot["spent"]:
-            entries.append(Entry(_named(*text.split(" ", 1)), Round(now), State.DONE))
+            entries.append(HeldGroup(_named(*text.split(" ", 1)), Round(now), State.DONE))
         self._forget(list(self._entries.values()))
         for entry in entries:
             self._add(entry)
@@ -473,26 +473,26 @@ class Inbox:
 
     # What the methods above share
 
-    def _selectable(self) -> list[Entry]:
+    def _selectable(self) -> list[HeldGroup]:
         return [entry for entry in self._entries.values() if entry.selectable]
 
     def _has_come(self, key: Key) -> bool:
         return key in self._entries or _name(key) in self._answered
 
-    def _add(self, entry: Entry) -> None:
+    def _add(self, entry: HeldGroup) -> None:
         self._entries[entry.key] = entry
         self._arrived += 1
 
-    def _forget(self, entries: Sequence[Entry]) -> None:
+    def _forget(self, entries: Sequence[HeldGroup]) -> None:
         """Takes these out of the inbox. One that serves goes on serving, but may arrive again."""
         for entry in entries:
             del self._entries[entry.key]
             self._forgotten += entry.state is not State.SERVING
 
-    def _over_quota(self) -> list[Entry]:
+    def _over_quota(self) -> list[HeldGroup]:
         """The oldest groups that are too many, in all or of their author."""
         of_author: Counter[PeerId] = Counter()
-        over = list[Entry]()
+        over = list[HeldGroup]()
         kept = 0
         for entry in reversed(self._selectable()):  # the newest stay
             of_author[entry.group.author] += 1
@@ -547,12 +547,12 @@ def _name(key: Key) -> str:
     return blake2b(text.encode(), digest_size=NAME_BYTES).hexdigest()
 
 
-def _groups_of(entries: Sequence[Entry]) -> list[Group]:
+def _groups_of(entries: Sequence[HeldGroup]) -> list[Group]:
     results = [entry.result for entry in entries]
     return [result for result in results if isinstance(result, Group)]
 
 
-def _finish(entry: Entry) -> None:
+def _finish(entry: HeldGroup) -> None:
     """Only the name of the group stays."""
     entry.state, entry.result = State.DONE, None
     entry.group = replace(entry.group, samples=())

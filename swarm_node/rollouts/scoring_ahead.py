@@ -92,7 +92,7 @@ class ScoringInStep(ExternalScoring):
         pass
 
 
-class Budget:
+class TimeAllowance:
     """Seconds that may be spent. What was overspent is made up for first; what is left over is not
     saved.
     """
@@ -138,7 +138,7 @@ class ScoringAhead(ExternalScoring):
         self._ready = 0  # informative groups, as of this round's candidates and found since
         # Whether an author's last group was scored quickly
         self._quick: Lru[PeerId, bool] = Lru(KEPT_AUTHORS)
-        self._for_known, self._for_strangers = Budget(SHARE), Budget(STRANGERS)
+        self._for_known, self._for_strangers = TimeAllowance(SHARE), TimeAllowance(STRANGERS)
         self._wanted, self._rounds, self._asked_at = 0, 0, clock()
         self._honest = 0.0  # seconds that scoring a local group takes here, once measured
         self._measured: Group | None = None  # a local group that is to be measured
@@ -234,7 +234,7 @@ class ScoringAhead(ExternalScoring):
     def _known(self, author: PeerId) -> bool:
         return bool(self._quick.get(author))
 
-    def _budget_of(self, author: PeerId) -> Budget | None:
+    def _budget_of(self, author: PeerId) -> TimeAllowance | None:
         """The budget for a group of this author. Known authors may also use what strangers
         leave.
         """

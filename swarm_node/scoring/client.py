@@ -154,7 +154,7 @@ class ScoringClient:
                 raise ScoringKilled("the scoring process, while it started,", code)
         assert self._socket is not None and self._reader is not None
         replies: list[Reply] = []
-        self._socket.settimeout(self.patience)  # each reply starts the clock anew
+        self._socket.settimeout(self.patience)  # each reply starts the clock again
         try:
             self._socket.sendall(encode(batch))
             for item in batch:
@@ -388,7 +388,7 @@ def _of_one_turn(
 
 
 def _replay(said: Any, turns: Sequence[Turn]) -> Replay | Skipped:
-    """The replay of one episode, or why it was left out. Raises BrokenFrame."""
+    """The replay of one episode, or why it was skipped. Raises BrokenFrame."""
     if isinstance(said, str):
         return Skipped(printable(said, 40))
     try:

@@ -27,7 +27,7 @@ _ON, _DONE, _AFTER_THE_END, _RAISED, _NO_SCORE, _SLOW = range(6)  # how it went
 # Of the question
 _SKIPS = {_RAISED: contract.SCORER_RAISED, _NO_SCORE: contract.NOT_A_SCORE, _SLOW: contract.TIMEOUT}
 
-Played = list[Replay | str] | str  # one per episode, or why it was left out; or why all were
+Played = list[Replay | str] | str  # one per episode, or why it was skipped; or why all were
 
 
 def most_bytes(asked: Sequence[Sequence[Turn]]) -> int:

@@ -297,7 +297,7 @@ def _judged(work: children.Work, verdict: children.Verdict) -> Reply:
 
 
 def skipped(reason: str) -> Reply:
-    """The reply for a group that is left out."""
+    """The reply for a group that is skipped."""
     return {"skipped": reason}
 
 

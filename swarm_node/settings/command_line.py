@@ -109,7 +109,9 @@ def sources_of(
     given.insert(0, read_home(kind, given))
     if word and first:
         if first in flags.values:
-            raise UserError(f"{flags.names[first]} is given twice: {printable(word)!r} is one, too")
+            raise UserError(
+                f"{flags.names[first]} is given twice: {printable(word)!r} means the same option"
+            )
         flags.values[first], flags.names[first] = word, takes
     return file, given
 
@@ -139,4 +141,4 @@ def _warn_of_what_goes(kind: type[BaseModel], given: Sequence[OptionSource]) -> 
     for source in given:
         for key in known.keys() & source.values.keys():
             if instead := known[key].about.deprecated:
-                warn(f"{source.names.get(key, key)} goes with the next release; {instead}")
+                warn(f"{source.names.get(key, key)} will be removed in the next release; {instead}")

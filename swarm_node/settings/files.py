@@ -44,10 +44,11 @@ def read_options(file: Path, follow: bool = True) -> dict[str, Any]:
         raise UserError(f"config file {file} cannot be read: {reason_of(error)}") from error
     except UnicodeDecodeError as error:
         raise UserError(
-            f"config file {file} is not TOML: it is not UTF-8, save it as that"
+            f"config file {file} is not TOML: it is not UTF-8, so save it as UTF-8"
         ) from error
     except ValueError as error:  # no TOML, a number of thousands of digits
         text = printable(str(error).partition(";")[0], 120)
         raise UserError(
-            f"config file {file} is not TOML: {text}; text stands in quotes, a section in brackets"
+            f"config file {file} is not TOML: {text}; write texts in quotes, and names "
+            "of sections in brackets"
         ) from error

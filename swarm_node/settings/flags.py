@@ -40,7 +40,7 @@ class Flag(NamedTuple):
 def parse(
     kind: type[BaseModel], argv: Sequence[str], command: str, first: str = ""
 ) -> tuple[str, OptionSource]:
-    """The first word that is no flag's, and what the flags say. UserError for a flag that the
+    """The first word that is not a flag's, and what the flags say. UserError for a flag that the
     command lacks, one without its value, and one given twice.
 
     `first` says what the first word without dashes is; where it is empty, no such word is taken.
@@ -155,7 +155,7 @@ def _value(flag: Flag, name: str, values: list[str]) -> Any:
         text = values[0].lower() if values else "true"
         if text not in TRUTH:
             wrong = printable(values[0], 60)
-            raise UserError(f"{name} takes true or false, or stands alone, not {wrong!r}")
+            raise UserError(f"{name} takes true, false or no value, not {wrong!r}")
         return TRUTH[text] is flag.turns_on
     # The flag alone empties a list that is not empty by itself
     is_missing = not any(values) and not option.about.default if option.is_list else not values

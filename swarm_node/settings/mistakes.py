@@ -28,7 +28,7 @@ class WrongOption(UserError, ValueError):
 
 
 def warn(line: str) -> None:
-    """Says something that is no mistake, or that may be none, and goes on."""
+    """Says something that is not a mistake, or that may be none, and continues."""
     sys.stderr.write(f"swarm-node: warning: {line}\n")
 
 

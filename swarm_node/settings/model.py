@@ -20,7 +20,9 @@ NO_TEMPLATE = "none"
 
 
 def _escapes(text: str) -> str:
-    """Makes a new line of a backslash and an n, which is what a shell passes; likewise a tab."""
+    """Makes a new line of a backslash and an n, which is what a shell passes; in the same way a
+    tab.
+    """
     return text.replace("\\n", "\n").replace("\\t", "\t")
 
 

@@ -8,8 +8,8 @@ of somebody else starts with the options in it. Two rules keep that harmless, an
    plug-in, a path, a secret, whatever is marked `Grants`, and a text without any mark do. So an
    option that is put on a list by mistake is refused all the same.
 
-What is refused is left out, and one line names it with the flags that set it for this start. A
-home that an earlier `join` made thus goes on, without what only its user may name.
+What is refused is skipped, and one line names it with the flags that set it for this start. A
+home that an earlier `join` made thus continues, without what only its user may name.
 """
 
 import os
@@ -72,7 +72,7 @@ def read_home(kind: type[BaseModel], given: Sequence[OptionSource]) -> OptionSou
 
 
 def warn_of_home(kind: type[BaseModel], given: Sequence[OptionSource]) -> None:
-    """Says in one line which options of a home's file are left out, though nothing stronger sets
+    """Says in one line which options of a home's file are skipped, though nothing stronger sets
     them.
     """
     stronger = {key for source in given if source.kind != "home" for key in source.values}
@@ -84,7 +84,7 @@ def warn_of_home(kind: type[BaseModel], given: Sequence[OptionSource]) -> None:
 
 def _peers_suggested(kept: Mapping[str, Any], given: Sequence[OptionSource]) -> dict[str, Any]:
     """What a home keeps, with its peers as suggested ones: only its user gives a node addresses
-    that it dials wherever they lead. Where the user does so, those of the home are left out.
+    that it dials wherever they lead. Where the user does so, those of the home are skipped.
     """
     user_names_peers = any(key in source.values for source in given for key in PEERS)
     renamed = {PEERS.get(key, key): value for key, value in kept.items()}
@@ -151,7 +151,7 @@ def _of_type(kind: type, is_words: bool) -> str:
 
 def as_flag(option: Option, value: Any, most: int = VALUE) -> str:
     """The flag that sets this option so, quoted for a shell; values are cut off behind `most`
-    characters. A secret's value is left out.
+    characters. A secret's value is skipped.
     """
     flag, kinds = option.flags[0], [*_kinds(option.about.annotation)]
     if any(isinstance(kind, type) and issubclass(kind, Secret) for kind in kinds):

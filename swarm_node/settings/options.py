@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from swarm_node.settings.plugged import plugged_sections
-from swarm_node.settings.sections import Alias, Alone, Earlier
+from swarm_node.settings.sections import Alias, BareFlag, Earlier
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Option:
     @property
     def alone(self) -> str:
         """The value that a flag without one sets; "" where the flag needs a value."""
-        return next((mark.value for mark in self.about.metadata if isinstance(mark, Alone)), "")
+        return next((mark.value for mark in self.about.metadata if isinstance(mark, BareFlag)), "")
 
     def is_a(self, *kinds: type) -> bool:
         """Whether its value is of one of these types."""

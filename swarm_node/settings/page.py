@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from swarm_node.common.errors import UserError
-from swarm_node.settings.sections import Alias, Alone, Grants, Listening, Section, Text
+from swarm_node.settings.sections import Alias, BareFlag, Grants, Listening, Section, Text
 
 LISTEN = "127.0.0.1:8420"
 
@@ -16,7 +16,7 @@ class ObservedConfig(Section):
     dashboard has the public view.
     """
 
-    listen: Annotated[Listening, Alone(LISTEN), Alias("--page")] = ""
+    listen: Annotated[Listening, BareFlag(LISTEN), Alias("--page")] = ""
     """HOST:PORT to listen on. --page without a value takes 127.0.0.1:8420. Empty: no dashboard."""
     names: Annotated[tuple[str, ...], Grants("names by which a page is reached")] = ()
     """Host names under which the dashboard can be reached, for example behind a proxy. IP addresses

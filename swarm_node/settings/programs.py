@@ -54,7 +54,7 @@ class WithQuestions(Configuration):
 
 
 class WithObservers(Configuration):
-    """Base of a configuration of a process that goes on. A package's section of what shows such
+    """Base of a configuration of a process that continues. A package's section of what shows such
     processes serves it.
     """
 

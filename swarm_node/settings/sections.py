@@ -107,7 +107,7 @@ class Earlier(Alias):
 
 
 @dataclass(frozen=True)
-class Alone:
+class BareFlag:
     """Marks an option whose flag may stand without a value, and says which value it has then."""
 
     value: str

@@ -27,7 +27,7 @@ def read_variables(
     kind: type[BaseModel], every: Sequence[type[BaseModel]], environment: Mapping[str, str]
 ) -> OptionSource:
     """What the variables say about the options of `kind`. `every`: the configurations of all
-    commands. UserError for SECTION__NAME that is no option anywhere.
+    commands. UserError for SECTION__NAME that is not an option anywhere.
     """
     ours = sorted(name for name in environment if name.startswith(PREFIX))
     if not ours:

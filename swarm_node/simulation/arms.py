@@ -157,7 +157,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class FinishedCell:
     """What is kept of a finished cell."""
 
     cell: Cell

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 
 from swarm_node.common.channel import Failed
-from swarm_node.simulation.arms import Cell, Record
+from swarm_node.simulation.arms import Cell, FinishedCell
 from swarm_node.simulation.engines.engine import Launch, Worker
 from swarm_node.simulation.worker_messages import DoneMessage, FromWorker, RoundMessage
 from swarm_node.telemetry.events import Event
@@ -31,7 +31,7 @@ _Messages = SimpleQueue[tuple[_Running, FromWorker | None]]  # None: the worker 
 
 def run_cells(
     cells: Sequence[Cell], *, workers: int, launch: Launch, emit: Callable[[Event], None]
-) -> Generator[tuple[Cell, Record | Failed], None, None]:
+) -> Generator[tuple[Cell, FinishedCell | Failed], None, None]:
     """Runs the cells, `workers` at a time. Yields each as it ends, with its record, or with why it
     failed.
 
@@ -73,7 +73,7 @@ def _read(running: _Running, messages: _Messages) -> None:
 
 def _handle(
     running: _Running, message: FromWorker | None, emit: Callable[[Event], None]
-) -> Record | Failed | None:
+) -> FinishedCell | Failed | None:
     """How the cell ended, if this message ends it."""
     match message:
         case None:
@@ -83,7 +83,7 @@ def _handle(
             running.rounds.append(done)
             emit(done)
         case DoneMessage(peak_mb):
-            return Record(running.cell, tuple(running.rounds), peak_mb)
+            return FinishedCell(running.cell, tuple(running.rounds), peak_mb)
         case Failed():
             return message
     return None

@@ -38,8 +38,8 @@ class Schedule:
         for node, pace in self._pace.items():
             if pace == 0:
                 raise UserError(
-                    f"--faults.slow {node}@0: a slow node manages every k-th round, with k at "
-                    "least 1"
+                    f"--faults.slow {node}@0: a slow node takes part in every k-th round, with k "
+                    "at least 1"
                 )
         for number in range(rounds):
             if not self.present(number):

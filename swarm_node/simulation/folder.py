@@ -15,7 +15,7 @@ from swarm_node.common.parsing import parse_typed, read_json, read_whole
 from swarm_node.policy.named import described
 from swarm_node.settings.options import flatten
 from swarm_node.settings.simulation import SimulationConfig
-from swarm_node.simulation.arms import Cell, Record
+from swarm_node.simulation.arms import Cell, FinishedCell
 from swarm_node.telemetry.manifest import manifest
 
 KIND = "simulation"  # in the manifest of a report folder
@@ -91,13 +91,13 @@ class ReportFolder:
         """The file for a worker's stderr. Kept only if the cell failed."""
         return self._cells / f"{cell.file_stem}.log"
 
-    def save(self, record: Record) -> None:
+    def save(self, record: FinishedCell) -> None:
         """Writes a finished cell, whole or not at all."""
         write_bytes(
             self._file(record.cell), json.dumps(plain(asdict(record)), allow_nan=False).encode()
         )
 
-    def load(self, cells: Sequence[Cell], rounds: int) -> list[Record]:
+    def load(self, cells: Sequence[Cell], rounds: int) -> list[FinishedCell]:
         """The records of those cells that are finished. A file that is not a cell of this run
         counts as missing, so the cell runs again.
         """
@@ -106,7 +106,7 @@ class ReportFolder:
             files = [self._cells / f"{stem}.json" for stem in cell.file_stems]
             file = next((file for file in files if file.exists()), files[0])
             with suppress(OSError, ValueError):
-                record = parse_typed(read_whole(file, MAX_REPORT_BYTES), Record)
+                record = parse_typed(read_whole(file, MAX_REPORT_BYTES), FinishedCell)
                 found += [record] if record.cell == cell and len(record.rounds) == rounds else []
         return found
 

@@ -24,7 +24,7 @@ from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import (
     Cell,
-    Record,
+    FinishedCell,
     all_cells,
     check_lone_nodes,
     contributors,
@@ -155,11 +155,11 @@ def _run(
     *,
     telemetry: events.Telemetry,
     worker: Sequence[str],
-) -> list[Record]:
+) -> list[FinishedCell]:
     """Runs the cells, saving each as it ends. A cell that fails does not stop the others; a user's
     mistake does.
     """
-    records: list[Record] = []
+    records: list[FinishedCell] = []
     failed: list[tuple[Cell, Failed]] = []
     engine = engine_of(config)
     outcomes = run_cells(
@@ -170,7 +170,7 @@ def _run(
     )
     try:
         for cell, outcome in outcomes:
-            if isinstance(outcome, Record):
+            if isinstance(outcome, FinishedCell):
                 records.append(outcome)
                 folder.save(outcome)
                 folder.log(cell).unlink(missing_ok=True)
@@ -233,7 +233,7 @@ class EarlyFigure(events.Sink):
             if cell.seed == self._config.seed
         }
         records = [
-            Record(cell, rounds, 0.0)
+            FinishedCell(cell, rounds, 0.0)
             for cell, rounds in first.items()
             if any(r.accuracy for r in rounds)
         ]

@@ -18,6 +18,7 @@ from swarm_node.telemetry.learning import moving_average
 
 COLOURS = ("#555555", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DPI = 120
+LEGEND = "groups that a node trains on in a round"
 KINDS = {"all_tasks": "all tasks of the swarm", "local_tasks": "tasks that a node practises itself"}
 KINDS |= {"other_tasks": "tasks that only others practise"}
 
@@ -57,36 +58,60 @@ def rewards(report: Report) -> Figure:
     )
     axes.set_xlabel("round")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend(frameon=False, title="local / external groups", loc="upper left")
+    axes.legend(frameon=False, title=LEGEND, loc="upper left")
     finish(figure, [axes], what, report)
     return figure
 
 
 def accuracy(report: Report) -> Figure:
-    """Held-out accuracy by trained tokens of a node: a panel each for all tasks, for a node's own,
-    and for others'.
+    """Held-out accuracy by round and by trained tokens of a node, for each kind of tasks: all of
+    them and, where nodes practise different ones, a node's own and others'.
     """
-    figure = new_figure(12.0, 4.8)
-    panels = list(figure.subplots(1, len(KINDS), sharey=True))
-    for (name, arm), colour in zip(report.arms.items(), COLOURS * len(report.arms), strict=False):
-        if (known := arm.held_out) is None:
-            continue
-        tokens = [
-            mean(values) / len(arm.node_rewards[0])
-            for values in zip(*known.trained_tokens, strict=True)
-        ]
-        for axes, kind in zip(panels, KINDS, strict=True):
-            seeds = [[value for value in row if value is not None] for row in getattr(known, kind)]
-            if all(len(row) == len(tokens) for row in seeds):
-                draw_seeds(axes, tokens, seeds, colour, label(name, arm))
-    for axes, words in zip(panels, KINDS.values(), strict=True):
-        axes.set_title(words, loc="left", fontsize=10.5)
-        axes.set_xlabel("trained tokens of a node")
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-        axes.set(ylim=(0.0, 1.0), xlim=(0.0, None))
-    panels[0].legend(frameon=False, title="local / external groups", loc="upper left")
-    finish(figure, panels, "Accuracy on held-out questions", report)
+    asked = {name: arm for name, arm in report.arms.items() if arm.held_out}
+    kinds = [kind for kind in KINDS if any(_asked_after_every(arm, kind) for arm in asked.values())]
+    if "other_tasks" not in kinds:
+        kinds = ["all_tasks"]  # a node's own are the same
+    figure = new_figure(4.6 * max(2, len(kinds)), 4.8 if len(kinds) == 1 else 8.2)
+    # One kind has its two panels side by side, several have a row for each axis
+    shape = (1, 2) if len(kinds) == 1 else (2, len(kinds))
+    panels = figure.subplots(*shape, sharey=True, squeeze=False).reshape(2, len(kinds))
+    for by_round, by_tokens, kind in zip(*panels, kinds, strict=True):
+        for (name, arm), colour in zip(asked.items(), COLOURS * len(asked), strict=False):
+            if known := _asked_after_every(arm, kind):
+                rounds, tokens, seeds = known
+                draw_seeds(by_round, rounds, seeds, colour, label(name, arm))
+                draw_seeds(by_tokens, tokens, seeds, colour, label(name, arm))
+        by_round.set_title(KINDS[kind], loc="left", fontsize=10.5)
+        by_round.set_xlabel("round")
+        by_round.xaxis.set_major_locator(MaxNLocator(integer=True))
+        by_tokens.set_xlabel("trained tokens of a node")
+        by_tokens.xaxis.set_major_formatter(EngFormatter(sep=""))
+    first, *others = panels.flat
+    highest = max(axes.dataLim.ymax for axes in panels.flat)
+    first.set_ylim(0.0, min(1.0, 1.25 * highest) or 1.0)
+    for axes in panels.flat:
+        axes.set_xlim(0.0, None)
+    first.legend(frameon=False, title=LEGEND, loc="upper left")
+    finish(figure, [first, *others], "Accuracy on held-out questions", report)
     return figure
+
+
+def _asked_after_every(
+    arm: ArmSummary, kind: str
+) -> tuple[list[float], list[float], list[list[float]]] | None:
+    """Rounds, trained tokens of a node, and each seed's accuracies on a kind of tasks. None where
+    some were not measured.
+    """
+    known = arm.held_out
+    if known is None:
+        return None
+    seeds = [[value for value in row if value is not None] for row in getattr(known, kind)]
+    rounds = [float(number) for number in known.rounds]
+    if not rounds or any(len(row) != len(rounds) for row in seeds):
+        return None
+    nodes = len(arm.node_rewards[0])
+    tokens = [mean(values) / nodes for values in zip(*known.trained_tokens, strict=True)]
+    return rounds, tokens, seeds
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -120,7 +145,8 @@ def draw_seeds(
 def finish(figure: Figure, panels: Sequence[Axes], title: str, report: Report) -> None:
     """Adds title, subline and grid."""
     for axes in panels:
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+        whole = axes.get_ylim()[1] > 0.05
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0 if whole else None))
         axes.grid(axis="y", alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
     figure.text(0.012, 0.935, title, fontsize=13, fontweight="bold")
@@ -143,9 +169,12 @@ def subline(report: Report) -> str:
 
 
 def label(name: str, arm: ArmSummary) -> str:
-    """The name of an arm in a legend, such as `8/0 alone` for 8/0, or `8/0 alone, dynamic sampling`
-    for 8/0:dynamic_sampling.
+    """The name of an arm in a legend, for somebody who does not know how arms are written:
+    `sharing: 4 own, 4 of others` for 4/4, and `alone: 8 own, dynamic sampling` for
+    8/0:dynamic_sampling.
     """
-    groups, *ways = words_of(name).split(", ")
-    kind = "sharing" if arm.external_groups else "alone"
-    return ", ".join([f"{groups} {kind}", *ways])
+    _, *ways = words_of(name).split(", ")
+    groups = f"alone: {arm.local_groups} own"
+    if arm.external_groups:
+        groups = f"sharing: {arm.local_groups} own, {arm.external_groups} of others"
+    return ", ".join([groups, *ways])

@@ -18,7 +18,7 @@ from swarm_node.rollouts.groups import METRICS, mean
 from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import (
     Arm,
-    Record,
+    FinishedCell,
     cell_config,
     local_tasks,
     node_names,
@@ -96,7 +96,7 @@ class HeldOut:
     trained_tokens: tuple[tuple[int, ...], ...]  # by all nodes until then
 
 
-def held_out(records: Sequence[Record], local: LocalTasks) -> HeldOut | None:
+def held_out(records: Sequence[FinishedCell], local: LocalTasks) -> HeldOut | None:
     """The held-out accuracy of an arm from its cells. None unless every cell has asked held-out
     questions.
     """
@@ -175,7 +175,7 @@ def _task(done: CellRound, task: str) -> float:
     return mean([node[task] for node in done.accuracy if node and task in node])
 
 
-def _until(record: Record, rounds: Sequence[int], name: str) -> tuple[int, ...]:
+def _until(record: FinishedCell, rounds: Sequence[int], name: str) -> tuple[int, ...]:
     return tuple(
         int(sum(done.metrics[name] for done in record.rounds[:number])) for number in rounds
     )
@@ -252,7 +252,7 @@ class Report:
     cost: Mapping[str, ArmCost]  # by the arm's name: what depends on the machine
 
 
-def build_report(config: SimulationConfig, records: Sequence[Record]) -> Report:
+def build_report(config: SimulationConfig, records: Sequence[FinishedCell]) -> Report:
     """The report on these cells, which may come in any order. Cells of an arm may be missing."""
     arms = [
         arm for arm in parse_arms(config.arms) if any(record.cell.arm == arm for record in records)
@@ -274,7 +274,7 @@ def build_report(config: SimulationConfig, records: Sequence[Record]) -> Report:
     )
 
 
-def _summary(config: SimulationConfig, arm: Arm, records: Sequence[Record]) -> ArmSummary:
+def _summary(config: SimulationConfig, arm: Arm, records: Sequence[FinishedCell]) -> ArmSummary:
     totals = tuple(sum(done.reward for done in record.rounds) for record in records)
     rounds = [done for record in records for done in record.rounds]
     return ArmSummary(
@@ -317,7 +317,7 @@ def _summary(config: SimulationConfig, arm: Arm, records: Sequence[Record]) -> A
     )
 
 
-def _attack(records: Sequence[Record]) -> AttackSummary:
+def _attack(records: Sequence[FinishedCell]) -> AttackSummary:
     totals = Counter(total([done.attack for record in records for done in record.rounds]))
     return AttackSummary(
         success=tuple(_marked(record.rounds[-LAST:]) for record in records),
@@ -342,7 +342,7 @@ def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _cost(records: Sequence[Record]) -> ArmCost:
+def _cost(records: Sequence[FinishedCell]) -> ArmCost:
     rounds = [done for record in records for done in record.rounds]
     phases = dict.fromkeys(phase for done in rounds for phase in done.seconds)
     return ArmCost(
@@ -355,7 +355,7 @@ def _cost(records: Sequence[Record]) -> ArmCost:
     )
 
 
-def _running(record: Record, phase: str) -> tuple[float, ...]:
+def _running(record: FinishedCell, phase: str) -> tuple[float, ...]:
     """Seconds spent in this phase up to the end of every round, rounded to 0.1 s."""
     return tuple(
         round(total, 1)

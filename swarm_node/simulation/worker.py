@@ -16,12 +16,12 @@ from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation import worker_messages
 from swarm_node.simulation.arms import Cell, cell_config
 from swarm_node.simulation.engines.choice import engine_of
-from swarm_node.simulation.engines.engine import Run
+from swarm_node.simulation.engines.engine import RunningCell
 
 MEMORY_SAMPLES = 30  # per cell
 
-Begin = Callable[[SimulationConfig, Cell], Run]
-Ours = Channel[worker_messages.Order, worker_messages.FromWorker]
+Begin = Callable[[SimulationConfig, Cell], RunningCell]
+Ours = Channel[worker_messages.RunCell, worker_messages.FromWorker]
 
 
 def serve(begin: Begin) -> None:
@@ -39,7 +39,7 @@ def serve(begin: Begin) -> None:
             channel.send(worker_messages.DoneMessage(_run(order, begin, channel)))
 
 
-def _run(order: worker_messages.Order, begin: Begin, channel: Ours) -> float:
+def _run(order: worker_messages.RunCell, begin: Begin, channel: Ours) -> float:
     """Sends every round. Measures memory every few rounds, and returns the highest measurement, in
     MB.
     """

@@ -5,7 +5,7 @@ A worker is spawned, not forked, so threads and settings of torch are its own.
 
 import json
 
-from swarm_node.common.channel import Failed, Message, Talk
+from swarm_node.common.channel import Failed, PipeMessage, Talk
 from swarm_node.settings.secret import revealed
 from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import Cell, parse_arm
@@ -22,7 +22,7 @@ ENVIRONMENT = {
 }
 
 
-class Order(Message, frozen=True):
+class RunCell(PipeMessage, frozen=True):
     """The whole configuration, and the cell to run. The only message to a worker."""
 
     settings: str  # SimulationConfig as JSON, secrets included
@@ -30,20 +30,20 @@ class Order(Message, frozen=True):
     seed: int
 
 
-class RoundMessage(Message, frozen=True):
+class RoundMessage(PipeMessage, frozen=True):
     """A round is done."""
 
     round: CellRound
 
 
-class DoneMessage(Message, frozen=True):
+class DoneMessage(PipeMessage, frozen=True):
     """All rounds are done."""
 
     peak_mb: float  # memory of the worker and its children
 
 
 FromWorker = RoundMessage | DoneMessage | Failed
-WORKER: Talk[Order, FromWorker] = Talk(Order, FromWorker, MAX_FRAME_BYTES)
+WORKER: Talk[RunCell, FromWorker] = Talk(RunCell, FromWorker, MAX_FRAME_BYTES)
 
 
 def node_environment(config: SimulationConfig) -> dict[str, str]:
@@ -52,12 +52,12 @@ def node_environment(config: SimulationConfig) -> dict[str, str]:
     return {**ENVIRONMENT, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
 
 
-def write_order(config: SimulationConfig, cell: Cell) -> Order:
+def write_order(config: SimulationConfig, cell: Cell) -> RunCell:
     """The order to run this cell. The worker derives the cell's own configuration from `config`."""
-    return Order(json.dumps(revealed(config)), str(cell.arm), cell.seed)
+    return RunCell(json.dumps(revealed(config)), str(cell.arm), cell.seed)
 
 
-def read_order(order: Order) -> tuple[SimulationConfig, Cell]:
+def read_order(order: RunCell) -> tuple[SimulationConfig, Cell]:
     """The inverse of `write_order`."""
     config = SimulationConfig.model_validate(json.loads(order.settings))
     return config, Cell(parse_arm(order.arm), order.seed)

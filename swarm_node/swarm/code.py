@@ -31,7 +31,7 @@ Task = Annotated[str, Meta(pattern=rf"\A{NAME}/{NAME}\Z")]
 FileName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_ .+:/-]{0,80}\Z")]
 
 
-class Asked(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class RequiredEnvironment(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What a node asks of one environment."""
 
     environment: Name
@@ -45,7 +45,7 @@ class Invitation(msgspec.Struct, frozen=True):
 
     addresses: tuple[str, ...]  # full multiaddrs
     swarm: str
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[RequiredEnvironment, ...] = ()
     at_once: int = 0  # as environment.at_once
     network: str = ""  # id, for a swarm that has a card: the card says the rest
     number: int = 0  # of the newest card that the inviter knows
@@ -68,7 +68,7 @@ class _Body(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     # B"": the key before
     doors: Annotated[list[tuple[bytes, bytes]], Meta(min_length=1, max_length=MAX_ADDRESSES)]
     swarm: Name
-    asked: Annotated[tuple[Asked, ...], Meta(max_length=16)]
+    asked: Annotated[tuple[RequiredEnvironment, ...], Meta(max_length=16)]
     at_once: Annotated[int, Meta(ge=0, le=1024)]
 
 

@@ -9,7 +9,7 @@ from swarm_node.common.parsing import read_json
 from swarm_node.common.shell import at_home
 from swarm_node.network.transport.multiaddr import parts, usefulness
 from swarm_node.settings import NodeConfig, Section
-from swarm_node.swarm.code import MAX_ADDRESSES, Asked, Invitation, encode
+from swarm_node.swarm.code import MAX_ADDRESSES, Invitation, RequiredEnvironment, encode
 from swarm_node.telemetry.events import Event, Listening, Notice, Sink, Telemetry
 
 # The highest `usefulness` that is reached from anywhere; that of this machine only
@@ -49,7 +49,9 @@ def of_node(home: Path, answer: Mapping[str, Any]) -> Invitation:
         # Who joins has a model of another mind, and chooses as well
         return Invitation(addresses, network["swarm"])
     asked = tuple(
-        Asked(name, str(answer["questions"][name]), tuple(tasks), _file_of(home, name))
+        RequiredEnvironment(
+            name, str(answer["questions"][name]), tuple(tasks), _file_of(home, name)
+        )
         for name, tasks in training.get("asks", {}).items()
     )
     return Invitation(addresses, network["swarm"], asked, training.get("at_once", 0))

@@ -41,7 +41,7 @@ class Begun(Event):
 
 @dataclass(frozen=True, slots=True)
 class RunStarted(Event):
-    """A node or a simulation begins, or goes on after a resume."""
+    """A node or a simulation begins, or continues after a resume."""
 
     title: str  # e.g. "node 12D3KooW..."
     folder: str  # where its files are kept
@@ -80,9 +80,9 @@ class Listening(Event):
 
 @dataclass(frozen=True, slots=True)
 class Resting(Event):
-    """The node rests, or goes on: it is a guest on its machine."""
+    """The node rests, or continues: it is a guest on its machine."""
 
-    reason: str  # why it rests; empty when it goes on
+    reason: str  # why it rests; empty when it continues
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class CheckpointSaved(Event):
 
 @dataclass(frozen=True, slots=True)
 class Corrected:
-    """A held-out question that was answered wrongly at first, and is answered rightly now."""
+    """A held-out question that was answered wrongly at first, and is answered correctly now."""
 
     task: str  # DATASET/CONFIG
     question: str  # the last line of its prompt, or the beginning of that
@@ -121,13 +121,13 @@ class Validated(Event):
 
 @dataclass(frozen=True, slots=True)
 class Chosen(Event):
-    """Which of its tasks the node practises, with the share of right answers of late."""
+    """Which of its tasks the node practises, with its recent share of right answers."""
 
     round: int  # rounds done
     practised: Mapping[str, float] = field(default_factory=dict)  # by task
     # The same by task that is left for a while: learned (from 0.9 on), or too hard
     dropped: Mapping[str, float] = field(default_factory=dict)
-    unasked: int = 0  # tasks that were not asked yet
+    unasked: int = 0  # tasks that were not tried yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Notice(Event):
 
 @dataclass(frozen=True, slots=True)
 class Warned(Event):
-    """Something a user should look at; the run goes on."""
+    """Something a user should look at; the run continues."""
 
     text: str  # one line
 
@@ -155,7 +155,7 @@ class Sink(Protocol):
     """One receiver of events. Called in the order of emission, always from the same thread."""
 
     def take(self, event: Event) -> None:
-        """Show or keep this event. A sink that raises OSError is dropped; the others go on."""
+        """Show or keep this event. A sink that raises OSError is dropped; the others continue."""
         ...
 
     def close(self) -> None:
@@ -165,7 +165,7 @@ class Sink(Protocol):
 
 class Telemetry:
     """Hands every event to every sink. A sink whose output is gone (a closed pipe) is dropped, and
-    training goes on.
+    training continues.
     """
 
     def __init__(
@@ -257,7 +257,7 @@ def observe(
 
 
 class Guarded:
-    """A sink that is left out when it raises, so that the run goes on. After an OSError it is
+    """A sink that is ignored after it raised, so that the run continues. After an OSError it is
     called again, as a full disk may have room again. A UserError passes and ends the run, as only
     the user can correct it.
     """

@@ -54,7 +54,7 @@ class RecentRounds(Sink):
         }
 
     def note(self, name: str, value: Any) -> None:
-        """Another fact to tell under this name; an empty value is left out."""
+        """Another fact to tell under this name; an empty value is skipped."""
         self._noted[name] = value
 
     def facts(self) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class CellFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class CellFailed(Event):
-    """A cell ended by an error; the others go on."""
+    """A cell ended by an error; the others continue."""
 
     arm: str  # as in CellStarted
     seed: int  # as in CellStarted

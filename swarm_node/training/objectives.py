@@ -282,7 +282,7 @@ class Totals:
     skipped: dict[str, int] = field(default_factory=dict)
 
     def skip(self, reason: str) -> None:
-        """Counts a group that was left out."""
+        """Counts a group that was skipped."""
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
     def add(self, other: "Totals") -> None:

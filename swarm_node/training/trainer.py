@@ -439,8 +439,8 @@ class GrpoTrainer:
 
 
 def host_copy(value: Tensor) -> Tensor:
-    """A copy in memory of the host. A number that is no tensor, such as a count of steps, becomes
-    one.
+    """A copy in memory of the host. A number that is not a tensor, such as a count of steps,
+    becomes one.
     """
     return torch.as_tensor(value).detach().to("cpu", copy=True)
 

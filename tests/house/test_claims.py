@@ -289,14 +289,14 @@ def test_the_times_of_the_tutorials_are_of_commands_that_the_tutorials_have() ->
 
 # Who makes HTTP requests, and how the page of work without a network names what is called
 CALLED = {
-    "contribute/answer.py": "a model's API",
-    "contribute/api.py": "a model's API",
-    "generation/vllm/generator.py": "one of vLLM",
-    "hub/card.py": "to upload",
-    "hub/push.py": "to upload",
+    "contribute/answer.py": "the API of a model",
+    "contribute/api.py": "the API of a model",
+    "generation/vllm/generator.py": "a server that you name, such as vLLM",
+    "hub/card.py": "uploads to it",
+    "hub/push.py": "uploads to it",
     "network/trial.py": "a swarm's manifest",
     "policy/memory_plan.py": "the shape of a model",
-    "policy/named.py": "the Hub, if `model.name` is a name on it",
+    "policy/named.py": "the Hub of Hugging Face. It downloads the model from there",
 }
 
 
@@ -311,7 +311,7 @@ def test_the_page_of_work_without_a_network_names_whatever_a_node_calls() -> Non
     }
     assert found == CALLED.keys()
     told = page("docs/how-to/offline.md")
-    for word in {*CALLED.values(), "a data set of the Hub", "a tracker"}:
+    for word in {*CALLED.values(), "Data sets of the Hub", "a tracker"}:
         assert word in told, word
     assert "calls nothing else" not in told
 

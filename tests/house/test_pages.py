@@ -58,6 +58,16 @@ def test_every_link_leads_to_a_file_and_to_a_heading_in_it() -> None:
     assert broken == []
 
 
+def test_a_heading_stands_at_the_beginning_of_a_line() -> None:
+    """A program that folds paragraphs may put one into a sentence."""
+    inside = re.compile(r"\S +#{2,4} [A-Z].*")
+    assert [
+        f"{page.relative_to(ROOT)}: {found[0][:80]}"
+        for page in PAGES
+        if (found := inside.search(re.sub(r"`[^`]*`", "", text_of(page))))
+    ] == []
+
+
 def test_every_path_that_a_page_names_exists() -> None:
     found = [(page, name) for page in PAGES for name in named(page)]
     assert len(found) > 50

@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 
-from protocol.card import Refusal as CardRefusal
-from protocol.card import told
-from protocol.member import Refusal as ProofRefusal
+from protocol.card import Refusal, told
+from protocol.member import ProofFault
 from protocol.messages import Reason
 from swarm_node.commands import cli
 from swarm_node.commands.doctor import verdict
 from swarm_node.commands.table import COMMANDS, group, load
 from swarm_node.common import plugins
-from swarm_node.common.errors import Finding, Level, UserError
+from swarm_node.common.errors import Finding, Severity, UserError
 from swarm_node.network.exchange.knowledge import PeerView
 from swarm_node.network.process.runner import BootstrapNode
 from swarm_node.network.process.service import REACHABILITY
@@ -80,8 +79,8 @@ def test_each_command_that_a_message_names_exists() -> None:
 
 REFUSED = [
     ("Groups of others that are refused", Reason),
-    ("Manifests that are refused", CardRefusal),
-    ("Proofs of membership that are refused", ProofRefusal),
+    ("Manifests that are refused", Refusal),
+    ("Proofs of membership that are refused", ProofFault),
 ]
 
 
@@ -191,7 +190,7 @@ def test_commands_end_with_the_codes_of_the_page(monkeypatch: pytest.MonkeyPatch
     assert codes(" ".join(f"`{code}`" for code in every)) == {0, 1, *raised.values()}
     assert (
         codes(own["doctor"])
-        == {verdict([Finding("", level, "")])[0] for level in Level}
+        == {verdict([Finding("", level, "")])[0] for level in Severity}
         == {0, 1, 3}
     )
     assert codes(own["status"]) == {0, 1}

@@ -19,20 +19,21 @@ def maker() -> ModuleType:
     return script(ROOT / "docs" / "make_site.py")
 
 
-def test_every_page_has_its_place(maker: ModuleType) -> None:
-    listed = [
-        *maker.HOME,
-        *(
-            page
-            for places in maker.SECTIONS.values()
-            for where in places
-            for page in maker.pages(where)
-        ),
-    ]
+def test_every_page_has_one_place_in_the_navigation_or_is_a_lab_note(maker: ModuleType) -> None:
+    listed = [*maker.HOME, *(page for found in maker.placed().values() for page in found)]
     assert len(listed) == len(set(listed))
+    notes = set(maker.pages(maker.LAB_NOTES)) - set(listed)
+    assert len(notes) > 10
     docs = {str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")}
-    assert docs | {page.name for page in ROOT.glob("*.md")} <= set(listed)
+    assert docs | {page.name for page in ROOT.glob("*.md")} <= {*listed, *notes}
     assert [page for page in listed if not (ROOT / page).is_file()] == []
+
+
+def test_the_first_page_of_the_results_leads_to_every_lab_note(maker: ModuleType) -> None:
+    results = ROOT / maker.LAB_NOTES
+    text = (results / "README.md").read_text(encoding="utf-8")
+    names = [page.name for page in results.glob("*.md") if page.name != "README.md"]
+    assert [name for name in names if f"({name}" not in text] == []
 
 
 def test_a_script_from_elsewhere_is_found(maker: ModuleType, tmp_path: Path) -> None:

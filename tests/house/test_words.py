@@ -1,15 +1,17 @@
 """What people read most is written in words that they use.
 
-Texts of options, summaries of commands, short help pages, messages and the page in a browser have
-none of the words on the list: each has a better one beside it. Documents outside of the results
-name a commit in a sentence that begins with "Source:" alone, since nobody can read a hash aloud.
+Texts of options, summaries of commands, short help pages, messages, the page in a browser and the
+pages of the documentation have none of the words on the list: each has a better one next to it.
+Lab notes and the changelog are spared, since they keep what was written on their day. Documents
+outside of the results name a commit in a sentence that begins with "Source:" alone, since nobody
+can read a hash aloud.
 
 The list is no dictionary of bad English. It holds what outside readers of this project stumbled
 over, so a word joins it when the next one does.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,10 @@ from tests.house.messages import messages
 ROOT = Path(__file__).parents[2]
 STATIC = ROOT / "swarm_node" / "page" / "static"
 DOCS = ROOT / "docs"
+# What pages may say: a page has room to say which card it means, and to name a method
+CARD, OBJECT = r"(?<!model )(?<!graphics )(?<![.`])\bcards?\b", r"\bwhom\b"
+METHOD = r"\b(dapo|sft)\b(?! *:)"
+IN_PAGES = (CARD, OBJECT, METHOD)
 # A pattern, and what to write in its place
 WORDS = {
     r"\bmend(s|ed)?\b": "fix",
@@ -32,9 +38,9 @@ WORDS = {
     r"\bforetold\b": "predicted",
     r"\bif need be\b": "if there is none",
     r"\bin vain\b": "without success",
-    r"\bwhom\b": "the peers that",
+    OBJECT: "the peers that",
     r"\bshall\b": "should",
-    r"\bbehind\b(?! (a |an )?(NAT|proxy|API))": "after",
+    r"\bbehind\b(?! (an? |the )?(NAT|proxy|API|router|relay|them\b|one relay))": "after",
     r"\bbeside\b": "next to, in addition to",
     r"\b(go|goes|going|went) on\b": "continue",
     r"\b(is|are) gone\b": "was removed, has ended",
@@ -42,15 +48,15 @@ WORDS = {
     r"\bcannot be had\b": "cannot be downloaded",
     r"\ban own\b": "its own",
     r"\bgoes? by\b": "follows",
-    r"(?<!there )\b(is|are) no [a-z]": "is not a",
+    r"(?<!there )\b(is|are) no (?!better|longer|more)[a-z]": "is not a",
     r"\bthere (is|are) (…|\d)": "… is free, … exist",
     r"\bby `?--[a-z]": "with --",
     r"\bso many\b": "the number of",
-    r"\b(dapo|sft)\b(?! *:)": "dynamic sampling, imitation",
+    METHOD: "dynamic sampling, imitation",
     r"\b(?-i:SmolLM2-135M)\b(?!-Instruct)": "SmolLM2-135M-Instruct",
     # A card is a graphics card: of a swarm it is a manifest, in a repository a model card
     # The option limits.card and the extra `card` are names
-    r"(?<!model )(?<!graphics )(?<![.`])\bcards?\b": "GPU, manifest",
+    CARD: "GPU, manifest",
 }
 # Reasons of the protocol, which other implementations compare; `protocol.card.told` says them
 OF_THE_PROTOCOL = ("protocol/card.py", "protocol/member.py")
@@ -58,6 +64,7 @@ OF_THE_PROTOCOL = ("protocol/card.py", "protocol/member.py")
 OF_OTHERS = ("dapo: the mean over all tokens", "'dapo'")
 QUESTIONS = ("From whom?",)  # that the page asks, as a person would
 HASH = re.compile(r"\b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,10}\b")
+NAMES = re.compile(r"`[^`]*`|(?<=\])\([^)]*\)")  # of code, and where links lead
 BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -93,14 +100,28 @@ def shown() -> Iterator[tuple[str, str]]:
                     yield file.name, text
 
 
-def strange(text: str) -> list[str]:
+def read() -> Iterator[tuple[str, str]]:
+    """The sentences of every page, but of lab notes and the changelog. What stands in backticks,
+    or is the target of a link, was not written for readers alone.
+    """
+    folders = ("docs", "docker", "protocol", "examples", "deploy")
+    pages = [page for folder in folders for page in (ROOT / folder).rglob("*.md")]
+    for page in [*ROOT.glob("*.md"), *pages]:
+        lab_note = page.parent == DOCS / "results" and page.name != "README.md"
+        if lab_note or page.name == "CHANGELOG.md":
+            continue
+        for sentence in sentences(page.read_text(encoding="utf-8")):
+            yield str(page.relative_to(ROOT)), NAMES.sub("a name", sentence)
+
+
+def strange(text: str, spared: Collection[str] = ()) -> list[str]:
     """The words of this text that are on the list, each with what to write in its place."""
     if any(other in text for other in OF_OTHERS):
         text = re.sub("dapo", "", text)
     return [
         f"{found[0]!r}: write {better!r}"
         for pattern, better in WORDS.items()
-        if (found := re.search(pattern, text, re.IGNORECASE))
+        if pattern not in spared and (found := re.search(pattern, text, re.IGNORECASE))
     ]
 
 
@@ -110,6 +131,17 @@ def test_what_people_read_most_has_no_word_that_readers_stumbled_over(texts) -> 
     assert len(found) > 20
     wrong = [
         f"{where}: {words} in {text[:200]!r}" for where, text in found if (words := strange(text))
+    ]
+    assert wrong == [], "\n".join(wrong)
+
+
+def test_no_page_has_a_word_that_readers_stumbled_over() -> None:
+    found = list(read())
+    assert len(found) > 1000
+    wrong = [
+        f"{where}: {words} in {text[:200]!r}"
+        for where, text in found
+        if (words := strange(text, IN_PAGES))
     ]
     assert wrong == [], "\n".join(wrong)
 

@@ -18,7 +18,7 @@ import pytest
 from protocol import wire
 from protocol.card import DAY, Members, network_of, swarm_of
 from protocol.identity import Identity
-from protocol.member import MAX_LIFE, Refusal, certify, judge
+from protocol.member import MAX_LIFE, ProofFault, certify, judge
 from protocol.messages import PeerId, Round
 from swarm_node.network.actions import Disconnect
 from swarm_node.network.backend import Caller, CallFailed, Failure
@@ -64,24 +64,24 @@ def exchange(number: int, known: Sequence[bytes] = (FIRST,)) -> Exchange:
 
 
 ANN = identity(1)
-BLAMED = (Refusal.FORGED, Refusal.NOT_OWN, Refusal.MALFORMED)
-REFUSED: list[tuple[Refusal, bytes]] = [
+BLAMED = (ProofFault.FORGED, ProofFault.NOT_OWN, ProofFault.MALFORMED)
+REFUSED: list[tuple[ProofFault, bytes]] = [
     # Flipped: one in 16 ends with 0
-    (Refusal.FORGED, (honest := proof(ANN, CODE))[:-1] + bytes([honest[-1] ^ 1])),
-    (Refusal.FORGED, proof(ANN, CODE, of="a" * 26)),  # of another swarm with the same key
-    (Refusal.UNKNOWN, proof(ANN, CODE, first=OTHER)),  # of another swarm
-    (Refusal.NOT_OWN, proof(identity(2), CODE)),  # the proof of another node, overheard
-    (Refusal.TOO_LONG, proof(ANN, CODE, OTHER, KEYS[0])),
-    (Refusal.ENDED, proof(ANN, CODE, ends=TODAY - 2 * DAY)),
-    (Refusal.TOO_LASTING, proof(ANN, CODE, ends=TODAY + MAX_LIFE + 2 * DAY)),
-    (Refusal.REVOKED, proof(ANN, OTHER)),
-    (Refusal.MALFORMED, proof(ANN, CODE)[:-1]),
+    (ProofFault.FORGED, (honest := proof(ANN, CODE))[:-1] + bytes([honest[-1] ^ 1])),
+    (ProofFault.FORGED, proof(ANN, CODE, of="a" * 26)),  # of another swarm with the same key
+    (ProofFault.UNKNOWN, proof(ANN, CODE, first=OTHER)),  # of another swarm
+    (ProofFault.NOT_OWN, proof(identity(2), CODE)),  # the proof of another node, overheard
+    (ProofFault.TOO_LONG, proof(ANN, CODE, OTHER, KEYS[0])),
+    (ProofFault.ENDED, proof(ANN, CODE, ends=TODAY - 2 * DAY)),
+    (ProofFault.TOO_LASTING, proof(ANN, CODE, ends=TODAY + MAX_LIFE + 2 * DAY)),
+    (ProofFault.REVOKED, proof(ANN, OTHER)),
+    (ProofFault.MALFORMED, proof(ANN, CODE)[:-1]),
 ]
 
 
 @pytest.mark.parametrize(("why", "shown"), REFUSED)
 def test_a_bad_proof_is_refused_for_its_reason_and_charged_where_its_bearer_is_to_blame(
-    why: Refusal, shown: bytes
+    why: ProofFault, shown: bytes
 ) -> None:
     node, caller = exchange(0, cards(OTHER.peer_id, chain=3)), Caller(ANN.peer_id, address(1))
     assert (

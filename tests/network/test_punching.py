@@ -21,7 +21,7 @@ from swarm_node.network.transport.punching import (
     FRUITLESS,
     PATIENCE_SECONDS,
     PEER_SECONDS,
-    Plan,
+    PunchSchedule,
     address_of,
     endpoint_of,
     may_punch,
@@ -41,7 +41,7 @@ def through(peer: str) -> list[str]:
 
 
 def test_a_peer_dialled_through_a_relay_is_asked_once_in_ten_minutes() -> None:
-    plan = Plan(OWN)
+    plan = PunchSchedule(OWN)
     plan.dialled(LOW, ["/ip4/45.33.10.9/tcp/1/p2p/x", *through(LOW)], 0.0)
     assert plan.waits(0.0) and plan.due({LOW}, 0.0) == [(LOW, tuple(through(LOW)))]
     plan.ended(LOW)
@@ -51,14 +51,14 @@ def test_a_peer_dialled_through_a_relay_is_asked_once_in_ten_minutes() -> None:
 
 
 def test_who_is_connected_directly_or_gone_is_not_asked() -> None:
-    plan = Plan(OWN)
+    plan = PunchSchedule(OWN)
     plan.dialled(LOW, through(LOW), 0.0)
     plan.dialled(HIGH, [address.replace("/p2p-circuit", "") for address in through(HIGH)], 0.0)
     assert plan.due({HIGH}, 0.0) == [] and not plan.waits(0.0)
 
 
 def test_a_peer_that_asks_is_served_once_in_five_minutes() -> None:
-    plan = Plan(OWN)
+    plan = PunchSchedule(OWN)
     assert (
         plan.agrees(LOW, 0.0)
         and not plan.agrees(LOW, PEER_SECONDS - 1)
@@ -67,7 +67,7 @@ def test_a_peer_that_asks_is_served_once_in_five_minutes() -> None:
 
 
 def test_strangers_together_are_served_so_often() -> None:
-    plan = Plan(OWN)
+    plan = PunchSchedule(OWN)
     assert [plan.agrees(peer, 0.0) for peer in PEERS[:20]] == [True] * BURST + [False] * (
         20 - BURST
     )
@@ -78,7 +78,7 @@ def test_strangers_together_are_served_so_often() -> None:
 
 
 def test_of_two_that_ask_each_other_the_higher_id_goes_on() -> None:
-    plan = Plan(OWN)
+    plan = PunchSchedule(OWN)
     for peer in (LOW, HIGH):
         plan.dialled(peer, through(peer), 0.0)
     assert len(plan.due({LOW, HIGH}, 0.0)) == 2 and not plan.agrees(LOW, 0.1)
@@ -86,7 +86,7 @@ def test_of_two_that_ask_each_other_the_higher_id_goes_on() -> None:
 
 
 def test_a_nat_that_lets_nobody_in_is_left_in_peace() -> None:
-    plan = Plan(OWN)
+    plan = PunchSchedule(OWN)
     now = 0.0
     for peer in PEERS[:FRUITLESS]:
         assert plan.agrees(peer, now)
@@ -100,7 +100,7 @@ def test_a_nat_that_lets_nobody_in_is_left_in_peace() -> None:
 
 
 def test_calls_may_fail_for_a_change_over_just_after_the_turn() -> None:
-    plan = Plan(OWN)
+    plan = PunchSchedule(OWN)
     assert not plan.recent(LOW, 0.0)
     plan.agrees(LOW, 0.0)
     assert plan.recent(LOW, CHANGE_SECONDS - 1) and not plan.recent(LOW, CHANGE_SECONDS)

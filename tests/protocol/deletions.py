@@ -77,7 +77,10 @@ def _weaker(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
                     value, isinstance(value, ast.BoolOp) and isinstance(value.op, ast.And)
                 )
             case ast.Tuple(
-                elts=[ast.Attribute(value=ast.Name(id="Reason" | "Refusal")), ast.Lambda(body=body)]
+                elts=[
+                    ast.Attribute(value=ast.Name(id="Reason" | "Refusal" | "ProofFault")),
+                    ast.Lambda(body=body),
+                ]
             ):
                 yield from _always(body, False)
             case ast.ExceptHandler(body=[last]) if _refuses(last):
@@ -108,7 +111,7 @@ def _refuses(node: ast.AST) -> bool:
         case (
             ast.Raise()
             | ast.Call(func=ast.Name(id="Rejected"))
-            | ast.Attribute(value=ast.Name("Reason" | "Refusal"))
+            | ast.Attribute(value=ast.Name("Reason" | "Refusal" | "ProofFault"))
         ):
             return True
     return isinstance(node, ast.Constant) and node.value is False

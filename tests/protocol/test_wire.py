@@ -21,7 +21,9 @@ requests = st.builds(
     announcement=st.binary(max_size=limits.MAX_ANNOUNCEMENT_BYTES),
 )
 items = st.builds(
-    wire.Item, age=st.integers(0, limits.MAX_AGE_DECISECONDS), sealed=st.binary(max_size=200)
+    wire.CarriedAnnouncement,
+    age=st.integers(0, limits.MAX_AGE_DECISECONDS),
+    sealed=st.binary(max_size=200),
 )
 endpoints = st.lists(  # one of each family
     st.builds(wire.Endpoint, ip=st.ip_addresses(), port=st.integers(0, 65535)),
@@ -39,7 +41,7 @@ def test_an_exchange_request_survives(request: wire.ExchangeRequest) -> None:
 
 @pytest.mark.slow
 @given(st.lists(items, max_size=limits.MAX_EXCHANGED))
-def test_its_reply_survives_and_is_never_a_refusal(sent: list[wire.Item]) -> None:
+def test_its_reply_survives_and_is_never_a_refusal(sent: list[wire.CarriedAnnouncement]) -> None:
     data = wire.encode_items(sent)
     assert data and wire.decode_items(data) == sent
 
@@ -68,7 +70,7 @@ def test_the_largest_requests_and_replies_fit(ann: Identity) -> None:
     )
     assert len(wire.encode_exchange(request)) <= limits.MAX_EXCHANGE_REQUEST_BYTES
     fullest = [
-        wire.Item(limits.MAX_AGE_DECISECONDS, bytes(limits.MAX_ANNOUNCEMENT_BYTES))
+        wire.CarriedAnnouncement(limits.MAX_AGE_DECISECONDS, bytes(limits.MAX_ANNOUNCEMENT_BYTES))
     ] * limits.MAX_EXCHANGED
     assert len(wire.encode_items(fullest)) <= limits.MAX_EXCHANGE_REPLY_BYTES
     assert (

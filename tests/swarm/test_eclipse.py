@@ -6,7 +6,7 @@ import pytest
 
 from lab.studies.eclipse import run
 from swarm_node.network.exchange.exchange import Exchange
-from swarm_node.network.exchange.peers import SLOTS, Sample
+from swarm_node.network.exchange.peers import SLOTS, SampledPeers
 from swarm_node.network.parties import network_of
 from swarm_node.settings import NetworkConfig
 from tests.exchanges import SWARM, Swarm, address, identity
@@ -15,7 +15,7 @@ from tests.exchanges import SWARM, Swarm, address, identity
 def test_a_sample_goes_by_networks_however_loud_and_many_the_peers_in_one_are() -> None:
     shares = []
     for seed in range(20):
-        sample = Sample(Random(seed))
+        sample = SampledPeers(Random(seed))
         for number in range(90):
             sample.offer(identity(number).peer_id, network_of(address(number)))
         for number in range(1000, 2000):  # of ten networks
@@ -28,7 +28,7 @@ def test_a_sample_goes_by_networks_however_loud_and_many_the_peers_in_one_are() 
 
 
 def test_who_is_gone_makes_room() -> None:
-    sample = Sample(Random(0))
+    sample = SampledPeers(Random(0))
     sample.offer(identity(1).peer_id, "20.0.1.0/24")
     assert sample.peers == {identity(1).peer_id}
     sample.drop(identity(1).peer_id)

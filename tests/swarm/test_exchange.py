@@ -9,7 +9,7 @@ import pytest
 from lab.studies.simulated_exchange import SimulatedPeer
 from protocol.limits import HASH_BYTES, SWARM_TAG_BYTES
 from protocol.messages import Round
-from swarm_node.network.actions import Call, Remembered
+from swarm_node.network.actions import CallPeer, Remembered
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.view import MAX_AGE
 from swarm_node.settings import NetworkConfig
@@ -246,7 +246,7 @@ def test_a_driver_that_never_answers_blocks_nothing() -> None:
         action
         for second in range(200)
         for action in node.tick(float(second))
-        if isinstance(action, Call)
+        if isinstance(action, CallPeer)
     ]
     assert {call.peer for call in calls} == {identity(number).peer_id for number in range(1, 10)}
     assert len(calls) > 20

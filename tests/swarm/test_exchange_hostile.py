@@ -13,7 +13,7 @@ from protocol import codec, limits, wire
 from protocol.admission import AdmissionRules
 from protocol.identity import verify
 from protocol.messages import PeerId, Question, Reason, Round
-from swarm_node.network.actions import Call, Disconnect
+from swarm_node.network.actions import CallPeer, Disconnect
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.knowledge import PeerView
@@ -65,7 +65,7 @@ def serve(items: Sequence[bytes], groups: dict[bytes, bytes], age: int = 0) -> A
 
     def answer(_: Caller, protocol: str, request: bytes, now: float) -> bytes:
         if protocol == wire.EXCHANGE:
-            return wire.encode_items([wire.Item(age, item) for item in items])
+            return wire.encode_items([wire.CarriedAnnouncement(age, item) for item in items])
         decoded = wire.decode_pull(request)
         assert isinstance(decoded, tuple)
         return wire.encode_groups([groups.get(key, b"") for key in decoded[1]])
@@ -73,15 +73,17 @@ def serve(items: Sequence[bytes], groups: dict[bytes, bytes], age: int = 0) -> A
     return Scripted(answer)
 
 
-def calls_of(exchange: Exchange, now: float) -> list[Call]:
-    return [action for action in exchange.tick(now) if isinstance(action, Call)]
+def calls_of(exchange: Exchange, now: float) -> list[CallPeer]:
+    return [action for action in exchange.tick(now) if isinstance(action, CallPeer)]
 
 
 def ask(exchange: Exchange, peer: PeerId, items: Sequence[bytes], now: float, age: int = 0) -> None:
     """Let `exchange` call this peer, and get these announcements."""
     exchange.learned(peer, ["/ip4/30.0.0.1/tcp/1"])
     (call,) = [call for call in calls_of(exchange, now) if call.peer == peer]
-    exchange.replied(call.token, wire.encode_items([wire.Item(age, item) for item in items]), now)
+    exchange.replied(
+        call.token, wire.encode_items([wire.CarriedAnnouncement(age, item) for item in items]), now
+    )
 
 
 def test_who_serves_other_bytes_is_banned_for_an_hour_and_the_group_comes_from_another() -> None:
@@ -247,7 +249,9 @@ def test_who_keeps_carrying_forgeries_is_banned() -> None:
         for call in calls_of(exchange, float(second)):
             assert call.peer == forger.peer_id
             exchange.replied(
-                call.token, wire.encode_items([wire.Item(0, bytes(200))]), float(second)
+                call.token,
+                wire.encode_items([wire.CarriedAnnouncement(0, bytes(200))]),
+                float(second),
             )
     assert exchange.peers(60.0)[0].state == "banned"
 
@@ -257,7 +261,9 @@ def test_more_than_was_asked_for_is_refused() -> None:
     friends = [announced(identity(100 + number), 1) for number in range(25)]
     exchange.learned(identity(6).peer_id, ["/ip4/30.0.0.1/tcp/1"])
     (call,) = calls_of(exchange, 0.0)
-    body = b"".join(wire.encode_items([wire.Item(0, friend)])[1:] for friend in friends)
+    body = b"".join(
+        wire.encode_items([wire.CarriedAnnouncement(0, friend)])[1:] for friend in friends
+    )
     exchange.replied(call.token, bytes([25]) + body, 0.0)
     assert len(exchange.view) == 0 and exchange.counters()["exchange malformed"] == 1
 
@@ -373,7 +379,7 @@ def test_many_hostile_networks_do_not_cut_a_node_off() -> None:
         decoded = wire.decode_exchange(request)
         limit = decoded.limit if isinstance(decoded, wire.ExchangeRequest) else 0
         return wire.encode_items(
-            [wire.Item(0, item) for item in rng.sample(list(newest.values()), limit)]
+            [wire.CarriedAnnouncement(0, item) for item in rng.sample(list(newest.values()), limit)]
         )
 
     for number in range(1000, 1200):
@@ -414,7 +420,7 @@ def test_a_peer_of_another_version_is_told_apart_by_both_numbers() -> None:
     (hello,) = (
         action
         for action in exchange.failed(call.token, Failure.UNSUPPORTED, 0.5)
-        if isinstance(action, Call)
+        if isinstance(action, CallPeer)
     )
     assert hello.protocol == wire.HELLO
     exchange.replied(hello.token, b'{"swarm":"test","versions":[1,3]}', 1.0)
@@ -428,7 +434,7 @@ def test_two_nodes_with_one_identity_notice() -> None:
         twin, now = twins[number % 2], 10.0 * number
         twin.learned(identity(3).peer_id, ["/ip4/30.0.0.3/tcp/1"])
         for action in [*twin.publish([], Round(number), 0, now), *twin.tick(now + 5)]:
-            assert isinstance(action, Call)
+            assert isinstance(action, CallPeer)
             reply = third.answer(caller(1), action.protocol, action.request, now + 5)
             twin.replied(action.token, reply, now + 5)
     assert any("two nodes with one identity" in name for twin in twins for name in twin.counters())

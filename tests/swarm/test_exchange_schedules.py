@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from protocol.messages import PeerId, Round
-from swarm_node.network.actions import Action, Call, Deliver
+from swarm_node.network.actions import Action, CallPeer, Deliver
 from swarm_node.network.backend import Caller, Failure
 from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.knowledge import OVERDUE
@@ -30,10 +30,12 @@ class Schedules(RuleBasedStateMachine):
         ]
         self.index = {identity(n).peer_id: n for n in range(NODES)}
         self.rounds = [0] * NODES
-        self.waiting: list[tuple[int, Call, bytes | None]] = []  # with the reply, once there is one
+        self.waiting: list[
+            tuple[int, CallPeer, bytes | None]
+        ] = []  # with the reply, once there is one
         # Seconds when each call was made, by node and token
         self.made: dict[tuple[int, int], float] = {}
-        self.done: list[tuple[int, Call]] = []
+        self.done: list[tuple[int, CallPeer]] = []
         self.delivered: list[list[bytes]] = [[] for _ in range(NODES)]
         # Of groups received since the last round
         self.origins: list[list[PeerId]] = [[] for _ in range(NODES)]
@@ -49,7 +51,7 @@ class Schedules(RuleBasedStateMachine):
 
     def perform(self, n: int, actions: list[Action]) -> None:
         for action in actions:
-            if isinstance(action, Call):
+            if isinstance(action, CallPeer):
                 assert action.peer != identity(n).peer_id
                 self.waiting.append((n, action, None))
                 self.made[n, action.token] = self.now
@@ -163,7 +165,7 @@ class Schedules(RuleBasedStateMachine):
             assert identity(n).peer_id not in {entry.announcement.author for entry in node.view}
             assert sum(m == n and self.is_under_way(n, call) for m, call, _ in self.waiting) <= 40
 
-    def is_under_way(self, n: int, call: Call) -> bool:
+    def is_under_way(self, n: int, call: CallPeer) -> bool:
         """Whether the node still waits for this call. A node gives up calls that its runner never
         ends.
         """

@@ -1,5 +1,5 @@
-"""The commands on the pages about questions, task sets, hub and contributing are run as they stand
-there.
+"""The commands on the pages about questions, task sets, exporting and contributing are run as they
+stand there.
 """
 
 import os
@@ -56,7 +56,13 @@ def test_a_model_leaves_the_home_as_the_page_says(tmp_path: Path) -> None:
             "HF_HUB_DISABLE_XET": "1",
         }
         environment = {**os.environ, **known, "HF_HOME": str(tmp_path / "hf")}
-        for arguments in commands("hub"):
+        leaving = [found for found in commands("use_the_model") if "runs/out" in found]
+        assert [found[:2] for found in leaving[1:]] == [
+            ["model", "export"],
+            ["model", "export"],
+            ["model", "push"],
+        ]
+        for arguments in leaving:
             named = [each.replace("NAME/MODEL", "me/model") for each in arguments]
             ended_well(*named, cwd=tmp_path, env=environment)
     assert (tmp_path / "runs" / "gguf" / "model.gguf").exists()

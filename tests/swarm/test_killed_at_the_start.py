@@ -163,7 +163,9 @@ def test_a_reader_that_breaks_down_over_a_file_names_the_file(
 ) -> None:
     killing = Killing(tmp_path, "nothing_here", times=100, number=signal.SIGSEGV)
     monkeypatch.setattr(sys, "executable", str(killing.program))
-    with pytest.raises(TemporaryError, match="data set x ended its reader by signal 11"):
+    with pytest.raises(
+        TemporaryError, match="data set x: signal 11 ended the process that reads it"
+    ):
         elsewhere.ask("nothing_here", NetworkConfig(), None, "data set x", dict(os.environ))
     assert killing.starts == STARTS
 

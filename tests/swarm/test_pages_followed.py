@@ -33,11 +33,11 @@ OWN = HOW_TO / "found_a_swarm.md"  # for several people; docker/check_public_swa
 PAGES = sorted({*TUTORIALS.glob("*.md"), *HOW_TO.glob("*.md")} - {OWN})
 # `make test` follows the quick pages and those that a newcomer begins with. The commands of all
 # pages are read by tests/house/test_documented_commands.py. Those of the other pages have tests of
-# their own: contribute, hub, questions and tasksets in test_how_to.py, two machines in
+# their own: contribute, exporting, questions and tasksets in test_how_to.py, two machines in
 # tests/network/test_nodes.py, which joins two nodes by the address of a third; asynchronous and
 # bootstrap nodes, the page, samplers, simulations and `model eval` where they belong.
 SHORT = {"first_run", "live_view", "own_task", "plugins", "python", "swarm_manifest"}
-NO_COMMANDS = {"hostile_peers", "vllm"}  # they are about files
+NO_COMMANDS = {"hostile_peers"}  # they are about files
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1",

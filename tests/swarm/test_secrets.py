@@ -19,7 +19,7 @@ from lab.benchmarks.served import api_on_loopback
 from swarm_node.common.errors import UserError
 from swarm_node.common.redaction import hidden
 from swarm_node.hub.push import upload
-from swarm_node.node.generator import GENERATOR, Order, settings_for
+from swarm_node.node.generator import GENERATOR, GeneratorSetup, settings_for
 from swarm_node.settings import LearningConfig, NodeConfig
 from swarm_node.settings.command_line import KINDS
 from swarm_node.settings.options import flatten
@@ -149,7 +149,7 @@ def test_processes_of_ours_are_told_and_reports_are_not() -> None:
     config = NodeConfig.model_validate(sections)
     learning = LearningConfig.model_validate(sections)
     told = GENERATOR.down.decode(
-        GENERATOR.down.encode(Order(settings_for(learning), "me", 3, []))[4:]
+        GENERATOR.down.encode(GeneratorSetup(settings_for(learning), "me", 3, []))[4:]
     )
     assert told.config.vllm.url.get_secret_value() == url
     simulated = SimulationConfig.model_validate(sections)
@@ -305,6 +305,6 @@ def test_an_error_of_a_library_is_said_without_the_secrets_of_the_environment(
 
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.HfApi.create_repo", refuse)  # the test is about this error
-    with pytest.raises(UserError, match="could not be pushed") as raised:
+    with pytest.raises(UserError, match="could not be uploaded") as raised:
         upload(tmp_path, "me/model", False, "a message")
     assert leaks({"error": str(raised.value).encode()}) == []

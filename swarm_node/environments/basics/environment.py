@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from protocol.messages import Question
 from swarm_node.environments.basics import source
-from swarm_node.environments.kinds import Asking, EnvironmentKind
+from swarm_node.environments.kinds import EnvironmentKind, HasEnvironments
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scored import Answers, ScoredEnvironment
 from swarm_node.rollouts.groups import Tasks
@@ -35,7 +35,7 @@ class BasicsKind(EnvironmentKind):
     )
     tasks: Tasks = MappingProxyType({task: tuple(source.SHOTS) for task in source.TASKS})
 
-    def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:
+    def start(self, tasks: Sequence[str], config: HasEnvironments) -> ScoredEnvironment:
         settings = config.environment
         scoring = ScoringClient(SOURCE, source.version, settings.time_limit)
         rule, answers = (

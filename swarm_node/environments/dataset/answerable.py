@@ -1,4 +1,4 @@
-"""Whether the rows of a file can be answered rightly at all: each reference answer, taken for a
+"""Whether the rows of a file can be answered correctly at all: each reference answer, taken for a
 completion, is scored by its own verifier.
 
 What a verifier by name does to an answer is cheap and ours, so it runs here, in the reader's
@@ -6,7 +6,7 @@ process. `math` parses, and a function of the user's may do anything, so both ru
 process with its sandboxed children and limits, as they do in a run. Of their rows the first few in
 the order of digests are tried, the same ones on all machines.
 
-A row that is wrong by its own answer is left out, on each machine alike. So nothing that depends
+A row that is wrong by its own answer is skipped, on each machine alike. So nothing that depends
 on a machine leaves a row out: no time limit, and no function, which may want completions of quite
 another form than the reference answers have. What a function refuses is said.
 """
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from swarm_node.common.batched import paired
 from swarm_node.common.errors import UserError, printable
-from swarm_node.environments.dataset.questions import NEVER, Question, Questions
+from swarm_node.environments.dataset.questions import NEVER, QuestionRow, Questions
 from swarm_node.environments.dataset.source import (
     SOURCE,
     FileItem,
@@ -42,18 +42,18 @@ TOGETHER = 4  # of them that are asked at a time, each of which may take so long
 SHOWN_LINES = 5
 
 
-class Refused(NamedTuple):
+class DoubtfulAnswers(NamedTuple):
     """What a function of the user's says to reference answers."""
 
     tried: int
     lines: list[int]  # of those that it does not take for right
 
 
-def try_rows(made: Questions, spec: Mapping[str, Any]) -> Refused:
+def try_rows(made: Questions, spec: Mapping[str, Any]) -> DoubtfulAnswers:
     """Leaves out the rows that can never be right. UserError where all are such, or where the
     verifier cannot be loaded, or gives no scores.
     """
-    refused = Refused(0, [])
+    refused = DoubtfulAnswers(0, [])
     if spec["name"] not in NAMED:
         refused = _function_tried(made.kept[:MOST_OF_FUNCTION], spec)
         never = set[str]()
@@ -85,7 +85,7 @@ def contradicting(made: Questions, spec: Mapping[str, Any]) -> list[int]:
     compared = {"name": "exact"} if spec["name"] in ("math", "regex") else spec
     compared = compared if compared["name"] in NAMED else {"name": "exact"}
     judge = Judge({**compared, "form": spec.get("form")})
-    first: dict[str, Question] = {}
+    first: dict[str, QuestionRow] = {}
     lines = list[int]()
     for row in sorted(made.kept, key=lambda row: row.line):
         before = first.setdefault(row.prompt, row)
@@ -100,13 +100,13 @@ def own_text(name: str, reference: Any) -> str:
     return letter or text_of(reference)
 
 
-def _is_same(row: Question, before: Question, name: str, judge: Judge) -> bool:
+def _is_same(row: QuestionRow, before: QuestionRow, name: str, judge: Judge) -> bool:
     texts = [own_text(name, reference) for reference in judge.references(row.answer)]
     item = FileItem(before.prompt, before.answer, judge)
     return any(item.score(text) >= RIGHT_FROM for text in texts)
 
 
-def _can_be_right(row: Question, name: str, judge: Judge) -> bool:
+def _can_be_right(row: QuestionRow, name: str, judge: Judge) -> bool:
     """Whether the row's own answer is right; of a pattern, whether it is one."""
     try:
         if name == "regex":
@@ -120,7 +120,7 @@ def _can_be_right(row: Question, name: str, judge: Judge) -> bool:
         return False
 
 
-def _function_tried(rows: Sequence[Question], spec: Mapping[str, Any]) -> Refused:
+def _function_tried(rows: Sequence[QuestionRow], spec: Mapping[str, Any]) -> DoubtfulAnswers:
     replies = _scores(rows, spec)
     scores = [reply for reply in replies if isinstance(reply, tuple)]
     if rows and not scores:
@@ -132,7 +132,7 @@ def _function_tried(rows: Sequence[Question], spec: Mapping[str, Any]) -> Refuse
         )
     wrong = [row.line for row, reply in paired(rows, replies) if _is_wrong(reply)]
     # Where it pays no reference answer at all, it wants something else than these
-    return Refused(len(rows), sorted(wrong) if len(wrong) < len(scores) else [])
+    return DoubtfulAnswers(len(rows), sorted(wrong) if len(wrong) < len(scores) else [])
 
 
 def _in_words(reason: str) -> str:
@@ -145,11 +145,11 @@ def _in_words(reason: str) -> str:
 
 
 def _is_wrong(reply: Reply) -> bool:
-    """Whether it has a score, which is no full one: a skip says nothing of the answer."""
+    """Whether it has a score, which is not a full one: a skip says nothing of the answer."""
     return isinstance(reply, tuple) and isinstance(reply[0], float) and reply[0] < RIGHT_FROM
 
 
-def _scores(rows: Sequence[Question], spec: Mapping[str, Any]) -> list[Reply]:
+def _scores(rows: Sequence[QuestionRow], spec: Mapping[str, Any]) -> list[Reply]:
     """What a scoring process says to the reference answers of these rows."""
     with TemporaryDirectory(prefix="swarm-node-tried-") as folder:
         file = Path(folder, "questions.json")

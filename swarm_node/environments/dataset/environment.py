@@ -12,7 +12,7 @@ from swarm_node.environments import elsewhere
 from swarm_node.environments.dataset.hub import HUB, variables
 from swarm_node.environments.dataset.questions import MARKS, NEVER
 from swarm_node.environments.dataset.source import SOURCE
-from swarm_node.environments.kinds import Asking, EnvironmentKind
+from swarm_node.environments.kinds import EnvironmentKind, HasEnvironments
 from swarm_node.environments.rewards import DIGITS
 from swarm_node.environments.scored import Written
 from swarm_node.environments.split import TRAIN
@@ -173,17 +173,17 @@ class DatasetKind(EnvironmentKind):
     name = NAME
     tasks = TASKS
 
-    def brought(self, config: Asking) -> Sequence[str]:
+    def brought(self, config: HasEnvironments) -> Sequence[str]:
         return (f"{NAME}/{TRAIN}",) if config.dataset.file else ()
 
-    def leaves(self, config: Asking) -> str:
+    def leaves(self, config: HasEnvironments) -> str:
         return f"the questions of {config.dataset.file}"
 
-    def fetch(self, config: Asking) -> None:
+    def fetch(self, config: HasEnvironments) -> None:
         if (own := config.dataset).file.startswith(HUB):
             read(own)  # which keeps a copy
 
-    def start(self, tasks: Sequence[str], config: Asking) -> DatasetEnvironment:
+    def start(self, tasks: Sequence[str], config: HasEnvironments) -> DatasetEnvironment:
         return DatasetEnvironment(tasks, config.dataset, config.environment)
 
 

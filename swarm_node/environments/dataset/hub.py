@@ -51,7 +51,7 @@ def variables(file: str) -> dict[str, str]:
 
 
 def rows(name: str) -> Iterator[tuple[int, bounds.Read]]:
-    """The rows of NAME[:CONFIG[:SPLIT]]. UserError, in one line, where they cannot be had."""
+    """The rows of NAME[:CONFIG[:SPLIT]]. UserError, in one line, where they are not available."""
     if "://" in name:
         page = re.fullmatch(r"https?://[^/]+/datasets/([\w.-]+/[\w.-]+)/?", name)
         meant = f"; this is {HUB}{page[1]}" if page else ""

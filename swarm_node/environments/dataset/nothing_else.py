@@ -68,7 +68,7 @@ def exact(said: str, answer: Any, prompt: str) -> bool:
 def number(said: str, answer: Any, prompt: str) -> bool:
     """One number with at most a sign of a currency and a unit; or the reference answer's own words
     and signs, with the same numbers between them. Where the reference answer has several numbers,
-    as 12:30 and (1, 2) have, one of them is no answer.
+    as 12:30 and (1, 2) have, one of them is not an answer.
     """
     right = final(text_of(answer))
     if not plain(said, right, prompt):

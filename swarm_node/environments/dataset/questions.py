@@ -54,7 +54,7 @@ NO_PROMPT, NO_ANSWER, NO_TEXT = "no prompt", "no answer", "no Unicode text"
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class QuestionRow:
     """One question with its reference answer."""
 
     prompt: str
@@ -69,9 +69,9 @@ class Question:
 
 @dataclass
 class Questions:
-    """The questions of a file, and counts of the rows that were left out."""
+    """The questions of a file, and counts of the rows that were skipped."""
 
-    kept: list[Question] = field(default_factory=list)  # in the order of their digests
+    kept: list[QuestionRow] = field(default_factory=list)  # in the order of their digests
     left_out: Counter[str] = field(default_factory=Counter)  # reason -> rows
     # Reason -> lines of the first such rows
     lines: dict[str, list[int]] = field(default_factory=dict)
@@ -92,11 +92,11 @@ class Questions:
         if len(known := self.lines.setdefault(reason, [])) < SHOWN_LINES:
             known.append(line)
 
-    def split(self, held_out: float) -> dict[str, list[Question]]:
+    def split(self, held_out: float) -> dict[str, list[QuestionRow]]:
         """Training and held-out questions. Questions with the same prompt are on one side, whatever
         their answers.
         """
-        sides: dict[str, list[Question]] = {TRAIN: [], HELD_OUT: []}
+        sides: dict[str, list[QuestionRow]] = {TRAIN: [], HELD_OUT: []}
         for question in self.kept:
             sides[HELD_OUT if share(question.prompt) < held_out else TRAIN].append(question)
         return sides
@@ -115,7 +115,7 @@ def gather(
     """
     questions = Questions(prompt=prompt, answer=answer)
     maker = Maker(questions, prompt, answer, template, verifier)
-    drafts: dict[tuple[str, Options | None], Question] = {}
+    drafts: dict[tuple[str, Options | None], QuestionRow] = {}
     chars, columns = Counter[str](), questions.columns
     for line, row in rows:
         if not isinstance(row, str):
@@ -169,7 +169,7 @@ class Maker:
         if not known.context and not self._named[0] and not self._template:
             known.context = next((name for name in CONTEXTS if name in columns), "")
 
-    def draft(self, row: Row) -> Question | str:
+    def draft(self, row: Row) -> QuestionRow | str:
         """The question of a row as the row has it, or why there is none."""
         known = self._questions
         asked: Any = shapes.cell(row, known.prompt)
@@ -189,11 +189,11 @@ class Maker:
             return NO_ANSWER
         if options:
             self._ways.see(right, options)
-        draft = Question(text, right, options=options)
+        draft = QuestionRow(text, right, options=options)
         reason = unfit(draft)
         return reason or draft
 
-    def settled(self, drafts: list[Question]) -> dict[str, Question]:
+    def settled(self, drafts: list[QuestionRow]) -> dict[str, QuestionRow]:
         """The questions by their digests, in their final form."""
         known = self._questions
         with_options = [draft for draft in drafts if draft.options]
@@ -204,9 +204,9 @@ class Maker:
         ]
         lettering = 2 * len(explained) > len(with_options)
         whole = _all_whole(drafts)
-        found: dict[str, Question] = {}
+        found: dict[str, QuestionRow] = {}
         for draft in drafts:
-            made: Question | str = draft
+            made: QuestionRow | str = draft
             if draft.options and lettering:
                 made = self._lettered(draft, draft.options)
             elif whole and isinstance(draft.answer, float):
@@ -219,7 +219,7 @@ class Maker:
                 found[made.digest] = made
         return found
 
-    def _lettered(self, draft: Question, options: Options) -> Question | str:
+    def _lettered(self, draft: QuestionRow, options: Options) -> QuestionRow | str:
         """The question with its options below it, and a letter for its answer."""
         known = self._questions
         known.options, known.way = options.column, self._ways.best
@@ -248,8 +248,8 @@ class Maker:
         return "\n\n".join(part for part in parts if part.strip())
 
 
-def unfit(question: Question) -> str:
-    """Why this is no question; "" where it is one."""
+def unfit(question: QuestionRow) -> str:
+    """Why this is not a question; "" where it is one."""
     if len(question.prompt) > MAX_PROMPT_CHARS:
         return LONG_PROMPT
     if _deep(question.answer, MAX_ANSWER_DEPTH) or not _writable(question):
@@ -257,7 +257,7 @@ def unfit(question: Question) -> str:
     return LONG_ANSWER if len(json.dumps(question.answer)) > MAX_ANSWER_CHARS else ""
 
 
-def _all_whole(drafts: Sequence[Question]) -> bool:
+def _all_whole(drafts: Sequence[QuestionRow]) -> bool:
     """Whether all answers that are floats are integers, as a column of integers with a gap is."""
     floats = [draft.answer for draft in drafts if isinstance(draft.answer, float)]
     return all(number.is_integer() for number in floats)
@@ -343,7 +343,7 @@ def _deep(value: Any, left: int) -> bool:
     return left < 0 or any(_deep(part, left - 1) for part in parts)
 
 
-def _writable(question: Question) -> bool:
+def _writable(question: QuestionRow) -> bool:
     """Whether JSON and UTF-8 can hold it: not a date of Parquet, nor half of a surrogate pair."""
     try:
         return bool(question.digest)
@@ -387,7 +387,7 @@ def version(
     )
 
 
-def leaking(sides: Mapping[str, Sequence[Question]]) -> int:
+def leaking(sides: Mapping[str, Sequence[QuestionRow]]) -> int:
     """How many held-out questions have at least half of their runs of words in training questions,
     too.
     """

@@ -22,7 +22,7 @@ Placed = tuple[int, bounds.Read]
 
 def rows(file: str, wanted: Collection[str]) -> Iterator[tuple[int, bounds.Row | str]]:
     """Each row with its number: of its line, or of the row where a file has no lines. A row comes
-    by its columns, or as the reason why it is left out. Columns that are not `wanted` may be None.
+    by its columns, or as the reason why it is skipped. Columns that are not `wanted` may be None.
     UserError where the file cannot be read, or exceeds a bound of `bounds.py`.
     """
     is_hub = file.startswith(HUB)

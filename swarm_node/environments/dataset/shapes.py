@@ -9,7 +9,7 @@ file means is decided over all of its rows (`Ways`): the way by which most of th
 whatever their order, so that all who have the file read the same.
 
 **Answers** that are objects or lists are read where it is known what they mean: SQuAD's texts and
-TriviaQA's aliases are answers of which any is right (`ANY_OF`). Others are left out, in one line
+TriviaQA's aliases are answers of which any is right (`ANY_OF`). Others are skipped, in one line
 that says what to do, unless the verifier compares JSON or is the user's own.
 """
 
@@ -40,7 +40,7 @@ ANSWERS = (
 )  # fmt: skip
 # Columns without which a question cannot be understood: they stand above it
 CONTEXTS = ("context", "passage", "article", "paragraph", "story", "premise")
-# Column of a question -> the one that goes on with it, where it is not empty
+# Column of a question -> the one that continues with it, where it is not empty
 GOES_ON = {"instruction": "input"}
 
 LISTS = ("choices", "options", "endings", "candidates", "Choices", "Options")

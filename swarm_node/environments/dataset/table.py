@@ -1,9 +1,9 @@
 """Rows out of a CSV file, as spreadsheets and people write them.
 
-A row that does not fit the header is no row: a comma too many in a sentence would cut the sentence,
-and a quotation mark that is never closed would swallow the rows behind it. Such a row is left out,
-and named by its line. Everything else here finds out how the file is written: the encoding by its
-first bytes, the separator by its header, and whether a space stands behind a separator.
+A row that does not fit the header is not a row: a comma too many in a sentence would cut the
+sentence, and a quotation mark that is never closed would swallow the rows behind it. Such a row is
+skipped, and named by its line. Everything else here finds out how the file is written: the encoding
+by its first bytes, the separator by its header, and whether a space stands behind a separator.
 
 `sep=;` in the first line is how some spreadsheets name the separator. A row of empty cells is a
 blank line, and empty cells behind the last column are none.
@@ -135,7 +135,7 @@ class _Table:
         self._others = dict.fromkeys(others[: bounds.SHOWN_COLUMNS])
 
     def row(self, cells: Sequence[str]) -> bounds.Read:
-        """The row by its columns, or why it is left out."""
+        """The row by its columns, or why it is skipped."""
         if len(cells) < self._width:
             return bounds.TOO_SHORT
         if any(map(str.strip, cells[self._width :])):

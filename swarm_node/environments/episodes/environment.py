@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from protocol.messages import Question
 from swarm_node.environments.episodes import source
-from swarm_node.environments.kinds import Asking, EnvironmentKind
+from swarm_node.environments.kinds import EnvironmentKind, HasEnvironments
 from swarm_node.environments.rewards import RewardRule
 from swarm_node.environments.scored import ScoredEnvironment
 from swarm_node.rollouts.groups import Tasks
@@ -21,7 +21,7 @@ class EpisodesKind(EnvironmentKind):
         f"{dataset}/{config_id}" for dataset, ids in source.tasks.items() for config_id in ids
     )
 
-    def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:
+    def start(self, tasks: Sequence[str], config: HasEnvironments) -> ScoredEnvironment:
         scoring = ScoringClient(
             f"{__package__}.source", source.version, config.environment.time_limit
         )

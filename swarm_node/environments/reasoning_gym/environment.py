@@ -7,8 +7,8 @@ from importlib import import_module
 
 from protocol.messages import Question
 from swarm_node.environments.kinds import (
-    Asking,
     EnvironmentKind,
+    HasEnvironments,
     UnknownTaskError,
     find,
     split_task,
@@ -87,7 +87,7 @@ class ReasoningGymKind(EnvironmentKind):
         dataset, _ = split_task(task)
         return f"is not included: {EXCLUDED[dataset]}" if dataset in EXCLUDED else None
 
-    def start(self, tasks: Sequence[str], config: Asking) -> ReasoningGym:
+    def start(self, tasks: Sequence[str], config: HasEnvironments) -> ReasoningGym:
         settings = config.environment
         return ReasoningGym(
             tasks, settings.scoring, settings.time_limit, Answers.configured(settings)

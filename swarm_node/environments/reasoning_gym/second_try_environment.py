@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import MappingProxyType
 
 from protocol.messages import Question
-from swarm_node.environments.kinds import Asking, EnvironmentKind
+from swarm_node.environments.kinds import EnvironmentKind, HasEnvironments
 from swarm_node.environments.reasoning_gym import catalogue
 from swarm_node.environments.reasoning_gym.environment import KIND as REASONING_GYM
 from swarm_node.environments.reasoning_gym.environment import PARTIAL
@@ -29,7 +29,7 @@ class SecondTryKind(EnvironmentKind):
     )
     default_tasks = tuple(PREFIX + task for task in catalogue.STARTER_TASKS)
 
-    def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:
+    def start(self, tasks: Sequence[str], config: HasEnvironments) -> ScoredEnvironment:
         settings, version = config.environment, f"2-{catalogue.VERSION}"
         scoring = ScoringClient(f"{__package__}.second_try", version, settings.time_limit)
         check_answerable([task.removeprefix(PREFIX) for task in tasks])

@@ -16,7 +16,7 @@ from swarm_node.common import redaction
 from swarm_node.common.children import without_secrets
 from swarm_node.common.errors import UserError, printable
 from swarm_node.environments import elsewhere
-from swarm_node.environments.kinds import Asking, EnvironmentKind
+from swarm_node.environments.kinds import EnvironmentKind, HasEnvironments
 from swarm_node.environments.split import TRAIN
 from swarm_node.environments.split_environment import SplitEnvironment, tasks_of
 from swarm_node.rollouts.groups import Catalogue, Skipped, Tasks
@@ -208,17 +208,17 @@ class TasksetKind(EnvironmentKind):
     name = NAME
     tasks = TASKS
 
-    def brought(self, config: Asking) -> Sequence[str]:
+    def brought(self, config: HasEnvironments) -> Sequence[str]:
         return (f"{NAME}/{TRAIN}",) if config.taskset.name else ()
 
-    def leaves(self, config: Asking) -> str:
+    def leaves(self, config: HasEnvironments) -> str:
         own = config.taskset
         return "" if own.alone else f"the questions of {own.name}"
 
-    def variables(self, config: Asking) -> Sequence[str]:
+    def variables(self, config: HasEnvironments) -> Sequence[str]:
         return config.taskset.variables
 
-    def start(self, tasks: Sequence[str], config: Asking) -> TasksetEnvironment:
+    def start(self, tasks: Sequence[str], config: HasEnvironments) -> TasksetEnvironment:
         return TasksetEnvironment(tasks, config.taskset, config.environment)
 
 

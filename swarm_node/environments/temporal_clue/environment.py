@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import MappingProxyType
 
 from swarm_node.common.errors import UserError
-from swarm_node.environments.kinds import Asking, EnvironmentKind, split_task
+from swarm_node.environments.kinds import EnvironmentKind, HasEnvironments, split_task
 from swarm_node.environments.rewards import RewardRule, Scoring
 from swarm_node.environments.scored import Answers, ScoredEnvironment
 from swarm_node.environments.temporal_clue.puzzle_file import FILE_NAME, read_puzzles, version_of
@@ -26,7 +26,7 @@ ASKED: Tasks = {NAME: tuple(config_id for config_id, size in SIZES.items() if si
 
 
 class _Kind(EnvironmentKind):
-    """What both kinds have in common. `graded` rewards the share of questions answered rightly,
+    """What both kinds have in common. `graded` rewards the share of questions answered correctly,
     `exact` only all of them.
     """
 
@@ -37,7 +37,7 @@ class _Kind(EnvironmentKind):
         source: str,
         version: str,
         tasks: Sequence[str],
-        config: Asking,
+        config: HasEnvironments,
         answers: Answers,
     ) -> ScoredEnvironment:
         """An environment of the puzzles of a source."""
@@ -62,7 +62,7 @@ class TemporalClueKind(_Kind):
             f"name it as temporal_clue.puzzles, and ask {NAME}/{PUBLISHED}"
         )
 
-    def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:
+    def start(self, tasks: Sequence[str], config: HasEnvironments) -> ScoredEnvironment:
         answers = Answers.configured(config.environment)
         return self.puzzles(SOURCE, VERSION, tasks, config, answers)
 
@@ -75,7 +75,7 @@ class PuzzleFileKind(_Kind):
     name = FILE_NAME
     tasks: Tasks = MappingProxyType({NAME: (PUBLISHED,)})
 
-    def start(self, tasks: Sequence[str], config: Asking) -> ScoredEnvironment:
+    def start(self, tasks: Sequence[str], config: HasEnvironments) -> ScoredEnvironment:
         file = config.temporal_clue.puzzles
         if file is None:
             raise UserError(

@@ -13,7 +13,7 @@ from random import Random
 
 from swarm_node.environments.temporal_clue import clues as c
 from swarm_node.environments.temporal_clue.sizes import SIZES, Size, draw_setting
-from swarm_node.environments.temporal_clue.solver import Rules
+from swarm_node.environments.temporal_clue.solver import ConstraintModel
 from swarm_node.environments.temporal_clue.worlds import (
     DIRECTIONS,
     Setting,
@@ -72,7 +72,7 @@ def generate(config_id: str, seed: int, index: int) -> Puzzle:
     rng = Random(f"temporal_clue/{size.draws}/{config_id}/{seed}/{index}")
     bias = published_bias if size.players else own_bias
     setting = draw_setting(size, rng)
-    rules = Rules(setting)
+    rules = ConstraintModel(setting)
     while True:
         world = draw_world(setting, rng)
         candidates = [
@@ -158,7 +158,7 @@ def _cut(setting: Setting, paths: list[list[int]], time: int) -> tuple[tuple[int
     )
 
 
-def minimal(rules: Rules, truth: World, order: list[c.Clue]) -> list[c.Clue] | None:
+def minimal(rules: ConstraintModel, truth: World, order: list[c.Clue]) -> list[c.Clue] | None:
     """The clues left after dropping, from the first on, each clue without which the truth is still
     the only world.
 

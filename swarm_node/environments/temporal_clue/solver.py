@@ -20,7 +20,7 @@ class Undecided(Exception):
     """The limit on the solver's work was reached."""
 
 
-class Rules:
+class ConstraintModel:
     """The variables of a setting and the rules between them, built once. Each search adds its
     clues.
     """

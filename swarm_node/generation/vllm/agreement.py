@@ -38,5 +38,5 @@ class Agreement:
         return fine
 
     def begin(self) -> None:
-        """A server was started anew: it may run elsewhere, or with other kernels."""
+        """A server was started again: it may run elsewhere, or with other kernels."""
         self.usual = None

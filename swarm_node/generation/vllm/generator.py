@@ -29,7 +29,7 @@ from swarm_node.common.http import cause_of, client, server_words
 from swarm_node.common.proxies import through
 from swarm_node.common.redaction import without_secrets
 from swarm_node.generation.generator import BatchGenerator
-from swarm_node.generation.pacing import Pace
+from swarm_node.generation.pacing import ConcurrencyLimit
 from swarm_node.generation.stops import Stops
 from swarm_node.generation.vllm.agreement import Agreement
 from swarm_node.generation.vllm.placement import ANYWHERE, Placement, placed
@@ -61,7 +61,7 @@ class ServerError(Exception):
 
 
 class RoundLost(ServerError):
-    """The server failed for a whole round. The text is shown to the user if that goes on."""
+    """The server failed for a whole round. The text is shown to the user if that continues."""
 
 
 def vllm_generator(policy: Policy, config: LearningConfig) -> "VllmGenerator | OwnDecoder":
@@ -107,7 +107,7 @@ class VllmGenerator:
         self._weights = Weights(
             policy, self._folder, served_dtype(policy) if self._server else None
         )
-        self._pace = Pace(policy.concurrent_tokens, config.max_completion_length)
+        self._pace = ConcurrencyLimit(policy.concurrent_tokens, config.max_completion_length)
         self._client = client(
             timeout=SECONDS,
             limits=httpx.Limits(max_connections=MOST_REQUESTS, keepalive_expiry=IDLE_SECONDS),
@@ -388,7 +388,7 @@ def _refuse_what_vllm_does_not_do(policy: Policy, config: GenerationConfig) -> N
     """UserError for options that a vLLM server would silently ignore."""
     if config.stop_below:
         raise UserError(
-            "vLLM cannot break off a completion by generation.stop_below: remove one of them"
+            "vLLM does not support generation.stop_below: remove that option, or vllm.url"
         )
     if not policy.precision.plain:
         raise UserError(

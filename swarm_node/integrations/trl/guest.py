@@ -30,7 +30,7 @@ SUPPORTED = "1.16."  # its hook is experimental: another release may call it dif
 KEPT = 256  # external groups that wait
 
 
-class Swarm(script.Swarm):
+class TrainerGuest(script.Swarm):
     """A place in a swarm for a GRPOTrainer. `external_groups`: at most so many groups of a batch,
     and never all.
     """
@@ -197,7 +197,7 @@ class Swarm(script.Swarm):
     ) -> list[list[int]]:
         """Token ids of each prompt, `size` times. An external question stands behind the same turns
         as the question whose place it takes. A base model has no chat template: its prompts are
-        texts to go on with, as they are in a node.
+        texts to continue with, as they are in a node.
         """
         prompts = list[Any]()
         for place, prompt in enumerate(asked):
@@ -265,3 +265,7 @@ def _encoded(group: Group, size: int, trainer: Any, end: int) -> list[list[int]]
         ([*known, end] if each.ended or not known else known)[: trainer.max_completion_length]
         for known, each in zip(ids, chosen, strict=True)
     ]
+
+
+# The name that scripts import
+Swarm = TrainerGuest

@@ -13,10 +13,10 @@ from protocol import codec, limits, wire
 from protocol.messages import Announcement, PeerId, Reason, Rejected
 from swarm_node.common.lru import Lru
 from swarm_node.network.backend import Caller
-from swarm_node.network.exchange.gossip import Verdict, receive
+from swarm_node.network.exchange.gossip import Reception, receive
 from swarm_node.network.exchange.knowledge import Knowledge
 from swarm_node.network.exchange.peers import BAD_REPLY_POINTS
-from swarm_node.network.exchange.view import Entry, age_of
+from swarm_node.network.exchange.view import HeardAnnouncement, age_of
 from swarm_node.network.parties import is_public, network_of
 
 MAX_TRACKED = 4096  # peers, and networks, whose buckets are remembered
@@ -50,7 +50,7 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class RateLimit:
     """The rates of a protocol, or of bytes: of a peer and of all. A network has `NETWORK_PEERS`
     times a peer's.
     """
@@ -64,7 +64,7 @@ class Budgets:
     LAN, or unknown.
     """
 
-    def __init__(self, limits: Mapping[str, Limit], now: float) -> None:
+    def __init__(self, limits: Mapping[str, RateLimit], now: float) -> None:
         self._limits = limits
         self._total = {kind: Bucket(limit.total, now) for kind, limit in limits.items()}
         # By kind, and peer or network
@@ -99,17 +99,17 @@ BYTES = "bytes"
 
 # Of requests. In a swarm of two, a node whose rounds take a second asks the other about once a
 # second.
-_REQUESTS: Mapping[str, Limit] = {
-    wire.EXCHANGE: Limit(peer=Rate(1.0, 10.0), total=Rate(20.0, 100.0)),
-    wire.PULL: Limit(peer=Rate(2.0, 20.0), total=Rate(50.0, 200.0)),
-    wire.HELLO: Limit(peer=Rate(0.1, 5.0), total=Rate(5.0, 50.0)),
-    wire.CARD: Limit(peer=Rate(0.2, 6.0), total=Rate(5.0, 50.0)),
-    wire.ENTER: Limit(peer=Rate(0.2, 6.0), total=Rate(20.0, 100.0)),
+_REQUESTS: Mapping[str, RateLimit] = {
+    wire.EXCHANGE: RateLimit(peer=Rate(1.0, 10.0), total=Rate(20.0, 100.0)),
+    wire.PULL: RateLimit(peer=Rate(2.0, 20.0), total=Rate(50.0, 200.0)),
+    wire.HELLO: RateLimit(peer=Rate(0.1, 5.0), total=Rate(5.0, 50.0)),
+    wire.CARD: RateLimit(peer=Rate(0.2, 6.0), total=Rate(5.0, 50.0)),
+    wire.ENTER: RateLimit(peer=Rate(0.2, 6.0), total=Rate(20.0, 100.0)),
 }
 _PEER_BYTES = Rate(64 * 1024, 2 * 1024 * 1024)  # of replies
 
 
-class Answers:
+class Responder:
     """Replies to the calls of others, rationed by peer and by network."""
 
     def __init__(
@@ -124,7 +124,7 @@ class Answers:
         upload = Rate(
             upload_limit * 1000, max(upload_limit * 1000, 2 * limits.MAX_PULL_REPLY_BYTES)
         )
-        self._budgets = Budgets({**_REQUESTS, BYTES: Limit(_PEER_BYTES, upload)}, now)
+        self._budgets = Budgets({**_REQUESTS, BYTES: RateLimit(_PEER_BYTES, upload)}, now)
 
     def answer(self, caller: Caller, protocol: str, request: bytes, now: float) -> bytes:
         if protocol not in _REQUESTS:
@@ -172,14 +172,19 @@ class Answers:
         entries = self._news_for(caller, request)
         local_announcement = self._knowledge.local_announcement
         local_announcement.renew(self._knowledge.holdings(), now)
-        items = [wire.Item(age_of(entry.made, now), entry.sealed) for entry in entries]
+        items = [
+            wire.CarriedAnnouncement(age_of(entry.made, now), entry.sealed) for entry in entries
+        ]
         if local_announcement.seq > request.digest.get(self._our_tag, -1):
             items.insert(
-                0, wire.Item(age_of(local_announcement.made, now), local_announcement.sealed)
+                0,
+                wire.CarriedAnnouncement(
+                    age_of(local_announcement.made, now), local_announcement.sealed
+                ),
             )
         return wire.encode_items(items[: request.limit])
 
-    def _news_for(self, caller: PeerId, request: wire.ExchangeRequest) -> list[Entry]:
+    def _news_for(self, caller: PeerId, request: wire.ExchangeRequest) -> list[HeardAnnouncement]:
         """The announcements that the caller lacks. Also the caller's own one known here, if it
         sends another now: then it has lost its memory, or another node has the same key.
         """
@@ -200,7 +205,7 @@ class Answers:
         good = not isinstance(announcement, Rejected) and announcement.author == caller
         if (
             not good
-            or receive(self._knowledge, sealed, caller, now, now, pushed=True) is Verdict.FORGED
+            or receive(self._knowledge, sealed, caller, now, now, pushed=True) is Reception.FORGED
         ):
             self._knowledge.charge(caller, BAD_REPLY_POINTS, now, "bad announcement")
             return False

@@ -21,12 +21,12 @@ from protocol.messages import PeerId, Round
 from swarm_node.network.access import Access
 from swarm_node.network.actions import OTHER_ENVIRONMENT, UNINFORMATIVE, USEFUL, Action, Remembered
 from swarm_node.network.backend import Caller, Failure
-from swarm_node.network.exchange.answers import Answers
+from swarm_node.network.exchange.answers import Responder
 from swarm_node.network.exchange.fetching import Fetching
 from swarm_node.network.exchange.following import Following, Membership
 from swarm_node.network.exchange.gossip import OVERTAKEN, Gossip
 from swarm_node.network.exchange.knowledge import Knowledge, LocalAnnouncement, PeerView, peer_views
-from swarm_node.network.exchange.peers import Sample, points
+from swarm_node.network.exchange.peers import SampledPeers, points
 from swarm_node.network.exchange.view import View
 from swarm_node.settings import NetworkConfig
 
@@ -46,13 +46,13 @@ class Exchange:
         serve_only: bool = False,
         rules: AdmissionRules | None = None,
     ) -> None:
-        own, sample = LocalAnnouncement(identity, swarm, now), Sample(Random(random.random()))
+        own, sample = LocalAnnouncement(identity, swarm, now), SampledPeers(Random(random.random()))
         self._knowledge = Knowledge(identity, swarm, random, own, sample, rules)
         self._serve_only = serve_only
         self._following = Following(self._knowledge, now)
         self.members = Membership(self._knowledge)
         others = {wire.CARD: self._following.answer, wire.ENTER: self.members.answer}
-        self._answers = Answers(
+        self._answers = Responder(
             self._knowledge, others, self.members.lets, config.upload_limit, now
         )
         self._gossip = Gossip(self._knowledge, config.exchange_seconds, now)

@@ -62,10 +62,10 @@ from protocol.admission import authenticate, review
 from protocol.messages import PeerId, Reason, Rejected, RolloutGroup
 from swarm_node.common.lru import Lru
 from swarm_node.network.actions import Action, Deliver, Refuse
-from swarm_node.network.exchange.knowledge import Asked, Knowledge, Want
+from swarm_node.network.exchange.knowledge import Knowledge, PendingCall, Want
 from swarm_node.network.exchange.peers import BAD_REPLY_POINTS, BAN, OTHER_POINTS, POINTS
 from swarm_node.network.exchange.rounds import Rounds
-from swarm_node.network.exchange.view import Entry, holding, youngest
+from swarm_node.network.exchange.view import HeardAnnouncement, holding, youngest
 from swarm_node.network.parties import in_turn
 
 MAX_PULLS = 8  # at the same time
@@ -136,7 +136,7 @@ class Fetching:
                 actions += self._ask(want, now)
         return actions
 
-    def replied(self, asked: Asked, want: Want, reply: bytes, now: float) -> list[Action]:
+    def replied(self, asked: PendingCall, want: Want, reply: bytes, now: float) -> list[Action]:
         """Deliveries, and calls to the next source for groups that did not come."""
         self._knowledge.contacts.answered(asked.peer, now)
         envelopes = wire.decode_groups(reply, len(want.keys))
@@ -156,7 +156,9 @@ class Fetching:
             return actions
         return actions + (self._ask(want, now) if actions else self.failed(asked, want, now))
 
-    def failed(self, asked: Asked, want: Want, now: float, its_doing: bool = True) -> list[Action]:
+    def failed(
+        self, asked: PendingCall, want: Want, now: float, its_doing: bool = True
+    ) -> list[Action]:
         """Notes the failure if it is the peer's (`its_doing`), and asks the next holder."""
         if its_doing:
             self._knowledge.reputation.pulled(asked.peer, success=False)
@@ -205,7 +207,7 @@ class Fetching:
         each = math.ceil(self._wanted / max(1, len(set(parties.values()))))
         even = max(self._each, min(each, limits.MAX_PULLED))
 
-        def party(entry: Entry) -> str:
+        def party(entry: HeardAnnouncement) -> str:
             return parties[entry.announcement.author]
 
         eligible = [
@@ -287,7 +289,7 @@ class Fetching:
             self._missing += len(want.keys) if want.round == self.round else 0
             return []
         request = wire.encode_pull(self._tag, [codec.to_bytes(key) for key in want.keys])
-        return [self._knowledge.call(Asked(peer, wire.PULL, now, want=want), request)]
+        return [self._knowledge.call(PendingCall(peer, wire.PULL, now, want=want), request)]
 
     def _is_ready(self, peer: PeerId, now: float) -> bool:
         return self._knowledge.contacts.is_ready(peer, now) and self._is_trusted(peer, now)

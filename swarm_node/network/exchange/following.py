@@ -13,7 +13,7 @@ from protocol.member import BLAMED, judge
 from protocol.messages import PeerId
 from swarm_node.common.lru import Lru
 from swarm_node.network.actions import Action, Cards
-from swarm_node.network.exchange.knowledge import Asked, Knowledge
+from swarm_node.network.exchange.knowledge import Knowledge, PendingCall
 
 THERE = 180.0  # seconds: only peers from which something came in this time are asked
 ASK_SECONDS = 15.0  # between two requests for newer cards
@@ -72,7 +72,7 @@ class Following:
         )
         request = wire.encode_card_request(network_of(self._card), self._card.number)
         return [
-            knowledge.call(Asked(peer, wire.CARD, now, seq=self._card.number), request)
+            knowledge.call(PendingCall(peer, wire.CARD, now, seq=self._card.number), request)
             for peer in chosen
         ]
 
@@ -93,7 +93,7 @@ class Following:
             contact.offered = len(self._cards)
         return wire.encode_cards(self._cards[number:])
 
-    def replied(self, asked: Asked, reply: bytes, now: float) -> list[Action]:
+    def replied(self, asked: PendingCall, reply: bytes, now: float) -> list[Action]:
         """Cards for the trainer. A peer is charged for cards that do not follow the one that this
         node asked with.
         """

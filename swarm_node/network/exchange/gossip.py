@@ -13,9 +13,9 @@ from protocol import codec, limits, wire
 from protocol.messages import Announcement, PeerId, Rejected
 from swarm_node.network.actions import Action
 from swarm_node.network.backend import Failure
-from swarm_node.network.exchange.knowledge import REFRESH, Asked, Knowledge
+from swarm_node.network.exchange.knowledge import REFRESH, Knowledge, PendingCall
 from swarm_node.network.exchange.peers import BAD_REPLY_POINTS, Contact
-from swarm_node.network.exchange.view import CAPACITY, MAX_AGE, Entry, by_network
+from swarm_node.network.exchange.view import CAPACITY, MAX_AGE, HeardAnnouncement, by_network
 from swarm_node.network.parties import fair_sample, full, is_public, network_of
 
 OVERTAKEN = (
@@ -23,7 +23,7 @@ OVERTAKEN = (
 )
 
 
-class Verdict(StrEnum):
+class Reception(StrEnum):
     """What becomes of an announcement. Values are names of counters."""
 
     NEWS = "announcements received"
@@ -43,17 +43,17 @@ def receive(
     made: float,
     now: float,
     pushed: bool = False,
-) -> Verdict:
+) -> Reception:
     """Takes in an announcement that `source` makes or carries. `made`: when its author made it, on
     this node's clock. `pushed`: this node had not asked for it.
     """
     announcement = codec.peek(sealed, Announcement)
     if isinstance(announcement, Rejected):
         knowledge.counters[f"announcement {announcement.reason}"] += 1
-        verdict = Verdict.FORGED
+        verdict = Reception.FORGED
     else:
-        verdict = _objection(knowledge, announcement, sealed, made, now) or Verdict.NEWS
-        if verdict is Verdict.NEWS:
+        verdict = _objection(knowledge, announcement, sealed, made, now) or Reception.NEWS
+        if verdict is Reception.NEWS:
             _take_in(knowledge, announcement, sealed, source, min(made, now), now, pushed)
     knowledge.counters[verdict] += 1
     return verdict
@@ -72,7 +72,9 @@ def _take_in(
     network = _network(knowledge, announcement)
     before = knowledge.view.get(author)
     pushed = pushed and (before is None or before.pushed)
-    entry = Entry(announcement, sealed, wire.key_tag(author), made, source, network, pushed)
+    entry = HeardAnnouncement(
+        announcement, sealed, wire.key_tag(author), made, source, network, pushed
+    )
     knowledge.sample.offer(author, network)
     knowledge.view.add(entry, now, knowledge.steady())
     knowledge.contacts.announced(author, full(announcement.addresses, author))
@@ -80,33 +82,33 @@ def _take_in(
 
 def _objection(
     knowledge: Knowledge, announcement: Announcement, sealed: bytes, made: float, now: float
-) -> Verdict | None:
+) -> Reception | None:
     if announcement.author == knowledge.identity.peer_id:
         return _receive_own(knowledge, announcement, sealed)
     if not knowledge.view.is_news(announcement, now):
-        return Verdict.KNOWN
+        return Reception.KNOWN
     if now - made > MAX_AGE:
-        return Verdict.OLD
+        return Reception.OLD
     if knowledge.shuns(announcement.author, now) or not all(
         map(knowledge.access.address, announcement.addresses)
     ):
-        return Verdict.BANNED
+        return Reception.BANNED
     if knowledge.view.is_jump(announcement, now):
-        return Verdict.JUMP
-    return Verdict.FORGED if _is_forged(knowledge, announcement, sealed) else None
+        return Reception.JUMP
+    return Reception.FORGED if _is_forged(knowledge, announcement, sealed) else None
 
 
-def _receive_own(knowledge: Knowledge, announcement: Announcement, sealed: bytes) -> Verdict:
+def _receive_own(knowledge: Knowledge, announcement: Announcement, sealed: bytes) -> Reception:
     """A number not below this node's newest one dates from before a crash, or is of another node
     with the same key.
     """
     local_announcement = knowledge.local_announcement
     if announcement.seq >= local_announcement.seq and sealed != local_announcement.sealed:
         if _is_forged(knowledge, announcement, sealed):
-            return Verdict.FORGED
+            return Reception.FORGED
         knowledge.counters[OVERTAKEN] += 1
         local_announcement.overtake(announcement.seq)
-    return Verdict.OWN
+    return Reception.OWN
 
 
 def _is_forged(knowledge: Knowledge, announcement: Announcement, sealed: bytes) -> bool:
@@ -181,7 +183,7 @@ class Gossip:
             return []
         return self._spread(1 if self._news > 0 else 0, now) + self._keep(now) + self._probe(now)
 
-    def replied(self, asked: Asked, reply: bytes, now: float) -> None:
+    def replied(self, asked: PendingCall, reply: bytes, now: float) -> None:
         """Takes in the announcements of a reply; one that breaks the rules is charged to its
         sender.
         """
@@ -199,14 +201,14 @@ class Gossip:
             verdict = receive(
                 self._knowledge, item.sealed, asked.peer, asked.sent - item.age / 10, now
             )
-            self._news -= verdict is Verdict.NEWS
-            if verdict is Verdict.FORGED:
+            self._news -= verdict is Reception.NEWS
+            if verdict is Reception.FORGED:
                 self._knowledge.charge(
                     asked.peer, BAD_REPLY_POINTS, now, "carried a forged announcement"
                 )
                 break  # one forgery costs one verification: the rest is not looked at
 
-    def failed(self, asked: Asked, failure: Failure, now: float) -> list[Action]:
+    def failed(self, asked: PendingCall, failure: Failure, now: float) -> list[Action]:
         """A stranger that refuses is asked who it is; else another peer is called."""
         self._news += asked.news
         if failure == Failure.HELD:  # nobody was called
@@ -215,13 +217,13 @@ class Gossip:
         strange = failure in (Failure.UNSUPPORTED, Failure.REFUSED)
         if strange and not self._knowledge.contacts.learn(asked.peer).answered:
             hello = wire.encode_hello(self._knowledge.swarm)
-            return [self._knowledge.call(Asked(asked.peer, wire.HELLO, now), hello)]
+            return [self._knowledge.call(PendingCall(asked.peer, wire.HELLO, now), hello)]
         if not self._retries:
             return []
         self._retries -= 1
         return self._spread(1, now)
 
-    def introduced(self, asked: Asked, reply: bytes, now: float) -> None:
+    def introduced(self, asked: PendingCall, reply: bytes, now: float) -> None:
         """Takes the reply to a hello: notes, for a person, why the two nodes have nothing to share,
         if so.
         """
@@ -291,7 +293,7 @@ class Gossip:
         and is the shortest there is.
         """
         request = wire.ExchangeRequest(self._tag, 1, {}, b"")
-        asked = Asked(
+        asked = PendingCall(
             peer, wire.EXCHANGE, now, news=1, seq=self._knowledge.contacts.learn(peer).told
         )
         self._news -= 1
@@ -350,5 +352,5 @@ class Gossip:
         self._news -= wanted
         sealed = b"" if told == local_announcement.seq else local_announcement.sealed
         request = wire.ExchangeRequest(self._tag, wanted, view.digest(), sealed)
-        asked = Asked(peer, wire.EXCHANGE, now, news=wanted, seq=local_announcement.seq)
+        asked = PendingCall(peer, wire.EXCHANGE, now, news=wanted, seq=local_announcement.seq)
         return self._knowledge.call(asked, wire.encode_exchange(request))

@@ -18,8 +18,8 @@ from protocol.identity import Identity
 from protocol.messages import Announcement, Hello, PeerId, Question, RolloutGroup, Round
 from protocol.versions import CURRENT
 from swarm_node.network.access import Access
-from swarm_node.network.actions import OTHER_ENVIRONMENT, SERVE_ROUNDS, Action, Call, Disconnect
-from swarm_node.network.exchange.peers import Contact, Contacts, Reputation, Sample
+from swarm_node.network.actions import OTHER_ENVIRONMENT, SERVE_ROUNDS, Action, CallPeer, Disconnect
+from swarm_node.network.exchange.peers import Contact, Contacts, Reputation, SampledPeers
 from swarm_node.network.exchange.view import View, holding
 from swarm_node.network.parties import full, is_public, network_of, trim
 
@@ -186,7 +186,7 @@ class Want:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PendingCall:
     """A call under way."""
 
     peer: PeerId
@@ -205,7 +205,7 @@ class Knowledge:
     swarm: str
     rng: Random
     local_announcement: LocalAnnouncement
-    sample: Sample
+    sample: SampledPeers
     # What the trainer admits; None without a trainer: all that is genuine
     rules: AdmissionRules | None = None
     store: GroupStore = field(default_factory=GroupStore)
@@ -218,7 +218,7 @@ class Knowledge:
     others: deque[tuple[str, ...]] = field(default_factory=lambda: deque(maxlen=MAX_OTHERS))
     revoked: frozenset[PeerId] = frozenset()  # peers that the card puts out
     outbox: list[Action] = field(default_factory=list)  # to be done at the next opportunity
-    asked: dict[int, Asked] = field(default_factory=dict)  # calls under way, by token
+    asked: dict[int, PendingCall] = field(default_factory=dict)  # calls under way, by token
     tokens: Iterator[int] = field(default_factory=lambda: count(1))
 
     def differs(self, question: Question) -> bool:
@@ -321,7 +321,7 @@ class Knowledge:
             return f"is in swarm {hello.swarm}, this node is in {self.swarm}"
         return ""
 
-    def call(self, asked: Asked, request: bytes) -> Call:
+    def call(self, asked: PendingCall, request: bytes) -> CallPeer:
         """The action that makes this call. It dials the addresses that the peer announced, then
         those known before.
         """
@@ -333,7 +333,7 @@ class Knowledge:
         announced = full(entry.announcement.addresses, asked.peer) if entry else ()
         self.contacts.announced(asked.peer, announced)
         most = _MAX_REPLIES[asked.protocol] * (len(asked.want.keys) if asked.want else 1)
-        return Call(
+        return CallPeer(
             token=token,
             peer=asked.peer,
             addresses=tuple(dict.fromkeys(announced + contact.addresses)),

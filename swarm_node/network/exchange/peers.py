@@ -196,7 +196,7 @@ class Contacts:
 SLOTS = 24
 
 
-class Sample:
+class SampledPeers:
     """Up to `SLOTS` peers that others cannot push out. A slot keeps the peer whose network hashes
     lowest.
     """
@@ -272,7 +272,7 @@ def points(outcome: str) -> float:
 
 
 @dataclass(slots=True)
-class Record:
+class PeerStanding:
     """The reputation of one peer."""
 
     # Moving average over pulls, 0 to 1; a new peer has the benefit of the doubt
@@ -291,16 +291,16 @@ class Record:
         return self.guilt * math.exp2((self.scored - now) / HALF_LIFE)
 
 
-_STRANGER = Record()
+_STRANGER = PeerStanding()
 
 
 class Reputation:
     """Records of the peers dealt with most recently."""
 
     def __init__(self) -> None:
-        self._records: dict[PeerId, Record] = {}
+        self._records: dict[PeerId, PeerStanding] = {}
 
-    def of(self, peer: PeerId) -> Record:
+    def of(self, peer: PeerId) -> PeerStanding:
         """The record of a peer, for reading only; that of a stranger where nothing is known."""
         return self._records.get(peer, _STRANGER)
 
@@ -363,8 +363,8 @@ class Reputation:
             if record.banned_until > now
         }
 
-    def _touch(self, peer: PeerId) -> Record:
-        record = self._records.pop(peer, None) or Record()
+    def _touch(self, peer: PeerId) -> PeerStanding:
+        record = self._records.pop(peer, None) or PeerStanding()
         self._records[peer] = record
         if len(self._records) > MAX_PEERS:
             # Of the oldest, the least guilty goes first, so that minting identities frees no

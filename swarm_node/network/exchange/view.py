@@ -31,7 +31,7 @@ SEQ_SECONDS = 3600.0  # ... for so long: then the author may begin anew, on a ne
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class HeardAnnouncement:
     """The newest announcement of an author, and how it came here."""
 
     announcement: Announcement
@@ -43,11 +43,11 @@ class Entry:
     pushed: bool = False  # its author sent it unasked
 
 
-by_network: Callable[[Entry], str] = attrgetter("network")
+by_network: Callable[[HeardAnnouncement], str] = attrgetter("network")
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class LastHeard:
     """The last number received of an author, and when it came."""
 
     seq: int
@@ -61,20 +61,20 @@ class View:
     """
 
     def __init__(self) -> None:
-        self._entries: dict[PeerId, Entry] = {}
-        self._known: Lru[PeerId, Known] = Lru(SEQ_MEMORY)
+        self._entries: dict[PeerId, HeardAnnouncement] = {}
+        self._known: Lru[PeerId, LastHeard] = Lru(SEQ_MEMORY)
         self._next_expiry = math.inf  # seconds; before then no entry is too old
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[HeardAnnouncement]:
         return iter(self._entries.values())
 
     def __contains__(self, author: object) -> bool:
         return author in self._entries
 
-    def get(self, author: PeerId) -> Entry | None:
+    def get(self, author: PeerId) -> HeardAnnouncement | None:
         """None where nothing of this author is known."""
         return self._entries.get(author)
 
@@ -92,10 +92,10 @@ class View:
             return False
         return announcement.seq > known.seq + limits.MAX_SEQUENCE_JUMP
 
-    def add(self, entry: Entry, now: float, keep: Collection[PeerId]) -> None:
+    def add(self, entry: HeardAnnouncement, now: float, keep: Collection[PeerId]) -> None:
         """Take in a genuine announcement that `is_news`."""
         author = entry.announcement.author
-        self._known[author] = Known(entry.announcement.seq, now)
+        self._known[author] = LastHeard(entry.announcement.seq, now)
         self._entries[author] = entry
         self._next_expiry = min(self._next_expiry, entry.made + MAX_AGE)
         if len(self._entries) > CAPACITY:
@@ -122,7 +122,7 @@ class View:
 
     def news_for(
         self, digest: Mapping[bytes, int], count: int, rng: Random, steady: Collection[PeerId] = ()
-    ) -> list[Entry]:
+    ) -> list[HeardAnnouncement]:
         """Up to `count` entries that the caller lacks: up to half of them by `steady` authors; the
         others, none of them pushed, drawn among twice as many of the youngest, so that copies
         differ.
@@ -147,7 +147,7 @@ class View:
     def restore(self, sequences: Mapping[PeerId, tuple[int, float]], now: float) -> None:
         self._known = Lru(SEQ_MEMORY)
         for author, (seq, ago) in sequences.items():
-            self._known[author] = Known(seq, now - max(0.0, ago))
+            self._known[author] = LastHeard(seq, now - max(0.0, ago))
 
     def _evict(self, keep: Collection[PeerId]) -> None:
         free = [entry for author, entry in self._entries.items() if author not in keep]
@@ -158,19 +158,21 @@ class View:
         self.remove(min(crowd, key=lambda entry: entry.made).announcement.author)
 
 
-def _largest(entries: list[Entry], key: Callable[[Entry], str], allowed: int) -> list[Entry]:
+def _largest(
+    entries: list[HeardAnnouncement], key: Callable[[HeardAnnouncement], str], allowed: int
+) -> list[HeardAnnouncement]:
     """The entries of the most frequent key, if there are more of them than allowed."""
     counts = Counter(map(key, entries))
     name, count = counts.most_common(1)[0]
     return [entry for entry in entries if key(entry) == name] if count > allowed else []
 
 
-def youngest(entries: list[Entry], count: int) -> list[Entry]:
+def youngest(entries: list[HeardAnnouncement], count: int) -> list[HeardAnnouncement]:
     """The youngest `count` entries, but each network has only `NETWORK_SHARE` before all networks
     have had theirs: youth is claimed easily, addresses are not.
     """
     seen: Counter[str] = Counter()
-    ranked: list[tuple[int, int, Entry]] = []
+    ranked: list[tuple[int, int, HeardAnnouncement]] = []
     for entry in sorted(entries, key=lambda entry: entry.made, reverse=True):
         ranked.append((seen[entry.network] // NETWORK_SHARE, len(ranked), entry))
         seen[entry.network] += 1

@@ -84,11 +84,11 @@ async def _obey(
             case messages.Publish():
                 outgoing.add(message, service.clock())
                 written.set()
-            case messages.Verdict(author=author, content_hash=content_hash, outcome=outcome):
+            case messages.GroupOutcome(author=author, content_hash=content_hash, outcome=outcome):
                 service.exchange.verdict(author, content_hash, outcome, service.clock())
             case messages.Ask():
                 further = {"dropped": channel.dropped, "confined": list(layers.held)}
-                channel.send(messages.View(service.view() | further))
+                channel.send(messages.NetworkSnapshot(service.view() | further))
             case messages.Allow(access=access):
                 service.allow(access)
             case messages.Cards():

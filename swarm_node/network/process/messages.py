@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from protocol import limits
 from protocol.admission import AdmissionRules
 from protocol.messages import PeerId, Round
-from swarm_node.common.channel import Message, Talk
+from swarm_node.common.channel import PipeMessage, Talk
 from swarm_node.network.access import Access
 from swarm_node.network.actions import Cards as Cards
 from swarm_node.network.actions import ForTrainer, Remembered
@@ -24,7 +24,7 @@ _Scalar = None | bool | int | float | str
 _Row = dict[str, _Scalar | list[_Scalar] | dict[str, _Scalar]]
 
 
-class Memory(Message, frozen=True):
+class Memory(PipeMessage, frozen=True):
     """What must outlive the network process. It goes to the trainer every few seconds, and is kept
     on disk as well, except `private`.
     """
@@ -72,7 +72,7 @@ class Rules(BaseModel):
         )
 
 
-class Start(Message, frozen=True):
+class Start(PipeMessage, frozen=True):
     """First frame of the trainer. It carries the key and what the home remembers, because the
     network process opens no file in the home.
     """
@@ -87,13 +87,13 @@ class Start(Message, frozen=True):
     cards: Cards | None = None  # in the first frame: nobody may enter a private swarm before
 
 
-class Allow(Message, frozen=True):
+class Allow(PipeMessage, frozen=True):
     """The user's lists have changed."""
 
     access: Access
 
 
-class Publish(Message, frozen=True):
+class Publish(PipeMessage, frozen=True):
     """Sealed local groups of a round, or of `rounds` quick ones, and how many external groups the
     trainer would like for the next round, or for as many.
     """
@@ -104,7 +104,7 @@ class Publish(Message, frozen=True):
     rounds: int = 1
 
 
-class Verdict(Message, frozen=True):
+class GroupOutcome(PipeMessage, frozen=True):
     """What the trainer found in a group."""
 
     author: PeerId
@@ -112,22 +112,22 @@ class Verdict(Message, frozen=True):
     outcome: str
 
 
-class Ask(Message, frozen=True):
+class Ask(PipeMessage, frozen=True):
     """Request for a view."""
 
 
-class Stop(Message, frozen=True):
+class Stop(PipeMessage, frozen=True):
     """End, and say goodbye to the other peers."""
 
 
-class Said(Message, frozen=True):
+class Said(PipeMessage, frozen=True):
     """A line for the user."""
 
     text: str
     warning: bool = False
 
 
-class Alive(Message, frozen=True):
+class Alive(PipeMessage, frozen=True):
     """Sent every few seconds: a network process that says nothing for long hangs."""
 
     connected: int  # peers
@@ -137,12 +137,12 @@ class Alive(Message, frozen=True):
     spent: int = 0  # bytes exchanged both ways since this process began
 
 
-class View(Message, frozen=True):
+class NetworkSnapshot(PipeMessage, frozen=True):
     """How the network looks from here, as plain data for `status`, `peers` and `doctor`."""
 
     view: dict[str, _Scalar | list[_Scalar | _Row] | dict[str, _Scalar]]
 
 
-FromTrainer = Start | Cards | Allow | Publish | Verdict | Ask | Stop
-FromNetwork = Memory | ForTrainer | Said | Alive | View
+FromTrainer = Start | Cards | Allow | Publish | GroupOutcome | Ask | Stop
+FromNetwork = Memory | ForTrainer | Said | Alive | NetworkSnapshot
 NETWORK: Talk[FromTrainer, FromNetwork] = Talk(FromTrainer, FromNetwork, MAX_FRAME_BYTES)

@@ -16,7 +16,15 @@ from typing import Any
 from protocol.messages import PeerId
 from protocol.wire import ENTER, REQUEST_LIMITS
 from swarm_node.common.backoff import backoff, jittered
-from swarm_node.network.actions import Action, Call, Cards, Deliver, Disconnect, ForTrainer, Refuse
+from swarm_node.network.actions import (
+    Action,
+    CallPeer,
+    Cards,
+    Deliver,
+    Disconnect,
+    ForTrainer,
+    Refuse,
+)
 from swarm_node.network.backend import Backend, Caller, CallFailed, Failure, Handler
 from swarm_node.network.exchange.exchange import Exchange
 
@@ -98,9 +106,9 @@ class ExchangeRunner:
                     self._deliver(action)
                 case Disconnect(peer=peer) if self._backend is not None:
                     self._spawn(_disconnect(self._backend, peer))
-                case Call(token=token) if self._backend is None:
+                case CallPeer(token=token) if self._backend is None:
                     self.exchange.failed(token, Failure.UNREACHABLE, self._clock())
-                case Call() if self._backend is not None:
+                case CallPeer() if self._backend is not None:
                     self._spawn(self._call(self._backend, action))
 
     def _handler(self, protocol: str) -> Handler:
@@ -178,7 +186,7 @@ class ExchangeRunner:
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error  # a mistake of ours: the loop reports it, the other calls go on
 
-    async def _call(self, backend: Backend, call: Call) -> None:
+    async def _call(self, backend: Backend, call: CallPeer) -> None:
         try:
             async with asyncio.timeout(call.timeout):
                 reply = await self._reply(backend, call)
@@ -192,7 +200,7 @@ class ExchangeRunner:
         else:
             self.perform(self.exchange.replied(call.token, reply, self._clock()))
 
-    async def _reply(self, backend: Backend, call: Call) -> bytes:
+    async def _reply(self, backend: Backend, call: CallPeer) -> bytes:
         """The reply, over the connection to the peer; where there is none, over a new one."""
         ask = partial(self._ask, backend, call)
         try:
@@ -203,7 +211,7 @@ class ExchangeRunner:
         await backend.dial(call.addresses, call.timeout)
         return await ask()
 
-    async def _ask(self, backend: Backend, call: Call) -> bytes:
+    async def _ask(self, backend: Backend, call: CallPeer) -> bytes:
         """The reply of a connected peer; in a private swarm only after both sides have shown that
         they are members.
         """

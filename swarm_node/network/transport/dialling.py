@@ -14,7 +14,7 @@ from protocol.identity import Identity
 from protocol.messages import PeerId
 from swarm_node.network.backend import CallFailed, Connection, Failure
 from swarm_node.network.parties import Range
-from swarm_node.network.transport.gate import Anywhere, Choice, DialGate
+from swarm_node.network.transport.gate import Anywhere, DialDecision, DialGate
 from swarm_node.network.transport.multiaddr import one_peer, parts, split_peer
 
 # p2pd gives an address 5 s; it says which it tried only if the dial ends by itself
@@ -105,7 +105,7 @@ class Dialling:
             return f"remote key matches {peer}" in str(error)
         return False
 
-    async def _make_sure(self, peer: PeerId, choice: Choice) -> None:
+    async def _make_sure(self, peer: PeerId, choice: DialDecision) -> None:
         """CallFailed where the peer is at none of the addresses. Not checked if one is relayed: it
         cannot be asked.
         """

@@ -234,7 +234,7 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class DialDecision:
     """What to dial: some addresses, whose outcome goes to `reached` or `failed`; or nothing, and
     why.
     """
@@ -268,7 +268,7 @@ class DialGate:
     _window: deque[Spent] = field(default_factory=deque)
     _lookups: deque[float] = field(default_factory=deque)
 
-    def choose(self, addresses: Sequence[str], now: float) -> Choice:
+    def choose(self, addresses: Sequence[str], now: float) -> DialDecision:
         """Which of these addresses of one peer to dial now: all that the user gave, except those
         that rest, and those where a peer answered before; if there are none, one, over TCP where
         there is a choice, as TCP sends a fortieth of the bytes.
@@ -283,7 +283,7 @@ class DialGate:
         targets = [target for address in others if (target := self._target(address, reasons))]
         proven = tuple(target for target in targets if self._is_proven(target, now))
         if ready or proven:
-            return Choice((*ready, *(target.address for target in proven)), proven)
+            return DialDecision((*ready, *(target.address for target in proven)), proven)
         for target in sorted(targets, key=lambda target: target.udp):
             if reason := self._too_soon(target, now):
                 reasons[reason] = None
@@ -291,12 +291,12 @@ class DialGate:
             spent = Spent(now, QUIC_BYTES if target.udp else TCP_BYTES)
             self._window.append(spent)
             self._hold(target, now, failed=False)
-            return Choice((target.address,), (target,), spent)
+            return DialDecision((target.address,), (target,), spent)
         reason = next(iter(reasons), "no address")
         self.counters[f"dials held back: {reason}"] += 1
-        return Choice(reason=reason)
+        return DialDecision(reason=reason)
 
-    def reached(self, choice: Choice, ends: Sequence[str], now: float) -> None:
+    def reached(self, choice: DialDecision, ends: Sequence[str], now: float) -> None:
         """The peer is connected at the addresses `ends`: it has answered only there."""
         for address in choice.given:
             self._rests[address] = _Rest(-inf, 0, answered=True)
@@ -316,7 +316,7 @@ class DialGate:
         if hold := self._holds.get(crowd):
             self._holds[crowd] = _Hold(hold.until, 0)
 
-    def failed(self, choice: Choice, now: float, further: int = 0) -> None:
+    def failed(self, choice: DialDecision, now: float, further: int = 0) -> None:
         """Nobody answered, so the addresses are no longer proven. A relay's address stays: the
         relay may be there when the peer behind it is not. `further`: bytes sent to addresses that
         the gate did not choose.

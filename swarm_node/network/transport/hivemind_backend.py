@@ -131,7 +131,7 @@ class HivemindBackend(StreamBackend):
             if not self._options.bootstrap or await _relays_enough(daemon, self._options):
                 return daemon
             await daemon.stop()
-        raise UserError("the network daemon p2pd does not become a relay; start again")
+        raise UserError("the network daemon p2pd did not start as a relay; start the node again")
 
     async def dial(self, addresses: Sequence[str], timeout: float) -> PeerId:
         peer = await super().dial(addresses, timeout)

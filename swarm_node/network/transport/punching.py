@@ -102,7 +102,7 @@ def our_endpoints(observed: Sequence[str], listening: Sequence[str]) -> list[End
     return list(likeliest.values())
 
 
-class Plan:
+class PunchSchedule:
     """With whom to punch, and when. Times are seconds on one clock."""
 
     def __init__(self, own: PeerId) -> None:
@@ -186,7 +186,7 @@ class Punching:
 
     def __init__(self, backend: StreamBackend) -> None:
         self._backend = backend
-        self._plan = Plan(backend.peer_id)
+        self._plan = PunchSchedule(backend.peer_id)
         # As witnesses see them, and when they said so
         self._own: tuple[list[Endpoint], float] = ([], -SEEN_SECONDS)
 

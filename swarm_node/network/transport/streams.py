@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 
 from protocol.messages import PeerId
 from swarm_node.network.backend import Backend, Caller, CallFailed, Failure, Handler, Stream
-from swarm_node.network.parties import SHARE, Places, groups_of
+from swarm_node.network.parties import SHARE, PartySlots, groups_of
 from swarm_node.network.transport.backends import MAX_INBOUND, HostOptions
 from swarm_node.network.transport.dialling import Dialling
 from swarm_node.network.transport.multiaddr import usefulness
@@ -75,7 +75,7 @@ class Answering:
         self._max_streams = slots * STREAMS_PER_SLOT
         self._share = max(1, slots // SLOTS_PER_PEER)
         self._streams: dict[asyncio.Task[None], Caller] = {}  # the longest silent first
-        self._open = Places(self._max_streams, self._share * STREAMS_PER_SLOT)
+        self._open = PartySlots(self._max_streams, self._share * STREAMS_PER_SLOT)
         self._come: Counter[str] = Counter()  # streams of each party since `_window`
         self._refused: Counter[PeerId] = Counter()  # those of each peer that were refused
         self._window = 0.0  # seconds
@@ -189,17 +189,17 @@ Open = Callable[[PeerId, str, float], Awaitable[Stream]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _IdleStream:
     stream: Stream
     since: float  # seconds
 
 
-class Asking:
+class StreamCaller:
     """Calls over streams that `open` makes. Belongs to one asyncio loop."""
 
     def __init__(self, open: Open) -> None:
         self._open = open
-        self._kept: dict[tuple[PeerId, str], _Kept] = {}  # unused; the longest unused first
+        self._kept: dict[tuple[PeerId, str], _IdleStream] = {}  # unused; the longest unused first
 
     async def call(
         self, peer: PeerId, protocol: str, request: bytes, max_reply: int, timeout: float
@@ -246,7 +246,7 @@ class Asking:
 
     async def _keep(self, key: tuple[PeerId, str], stream: Stream) -> None:
         before = self._kept.pop(key, None)  # the stream of a parallel call to the same peer
-        self._kept[key] = _Kept(stream, asyncio.get_running_loop().time())
+        self._kept[key] = _IdleStream(stream, asyncio.get_running_loop().time())
         if before is None and len(self._kept) > MAX_KEPT:
             before = self._kept.pop(next(iter(self._kept)))
         if before is not None:
@@ -293,7 +293,7 @@ class StreamBackend(Backend):
         self.peer_id = options.identity.peer_id
         self.counters: Counter[str] = Counter()
         self._options = options
-        self._asking = Asking(self.open_stream)
+        self._asking = StreamCaller(self.open_stream)
         self._relays = Relays(self, self.open_stream, options.relays)
         self.dialling = Dialling(options.gate, self._connect, self.connections, careful)
         self._tasks: set[asyncio.Task[None]] = set()

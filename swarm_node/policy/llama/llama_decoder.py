@@ -18,8 +18,9 @@ Products and attention may be in bfloat16. What the layers add to, norms and rot
 float32 then, as in training (residual.py): a sum of many small terms in bfloat16 loses most of
 them.
 
-On a card all that a step reads and writes also stays at one place over rounds, in `Places`, for all
-prompts and rooms of one size. So a step that was recorded in one round can be replayed in the next.
+On a card all that a step reads and writes also stays at one place over rounds, in `FixedBuffers`,
+for all prompts and rooms of one size. So a step that was recorded in one round can be replayed in
+the next.
 
 It has no gradients, so it cannot train. Other architectures keep their own forward.
 `decoding.agrees` compares its logits with the model's before it is used.
@@ -47,7 +48,7 @@ from swarm_node.policy.tree_attention import attention_dtype, grow
 
 # Tokens by which the room for keys and values grows on a CPU, where a step attends to all of it
 BLOCK = 16
-DEVICE_BLOCK = 128  # the same on other devices, where buffers should seldom move
+DEVICE_BLOCK = 128  # the same on other devices, where buffers should rarely move
 # Tokens to which the length of prompts is rounded up on other devices, so that sizes come again
 PROMPT_BLOCK = 64
 # Weights from which a product gains by packing; with 2**15 it loses 15 % in float32
@@ -85,7 +86,7 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class DecoderLayer:
     """The weights of one layer, fused, in the compute type."""
 
     input_norm: Tensor
@@ -98,7 +99,7 @@ class Layer:
     down: Map
 
 
-class Places:
+class FixedBuffers:
     """Memory that stays where it is: a piece for each name, as large as the largest tensor that was
     put there.
     """
@@ -171,7 +172,7 @@ class LlamaDecoder:
         self._head = self._output(model)
         self._model, self._blocks = model, model.model.layers
         self._adapted_model = model is not policy.model
-        self._layers: list[Layer] = []
+        self._layers: list[DecoderLayer] = []
         for layer in model.model.layers:
             self._layers.append(self._with_adapters(self._fuse(layer), layer))
             policy.let_go()  # now: later, the whole base would be in memory beside its copy
@@ -197,7 +198,7 @@ class LlamaDecoder:
         self._columns: list[tuple[Tensor, Tensor]] = []
         self._some: Tensor | None = None  # slots that are not empty; None for all
         self._at = torch.zeros(1, dtype=torch.long, device=self._device)  # tokens fed since prefill
-        self._places = Places() if shares(self._device) else None
+        self._places = FixedBuffers() if shares(self._device) else None
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -514,10 +515,10 @@ class LlamaDecoder:
         )
         return (tables[0].unsqueeze(1), tables[1].unsqueeze(1)) if positions.dim() == 1 else tables
 
-    def _fuse(self, layer: Any) -> Layer:
+    def _fuse(self, layer: Any) -> DecoderLayer:
         attention, mlp = layer.self_attn, layer.mlp
         q_norm, k_norm = getattr(attention, "q_norm", None), getattr(attention, "k_norm", None)
-        return Layer(
+        return DecoderLayer(
             input_norm=self._cast(layer.input_layernorm.weight),
             qkv=self._linear(attention.q_proj, attention.k_proj, attention.v_proj),
             q_norm=None if q_norm is None else self._cast(q_norm.weight),
@@ -528,7 +529,7 @@ class LlamaDecoder:
             down=self._linear(mlp.down_proj),
         )
 
-    def _with_adapters(self, fused: Layer, layer: Any) -> Layer:
+    def _with_adapters(self, fused: DecoderLayer, layer: Any) -> DecoderLayer:
         """The layer with the present adapters beside its products, unless they are merged."""
         if self._merged:
             return fused
@@ -608,7 +609,7 @@ class LlamaDecoder:
         return Linear(weight, bias, packed=False)
 
 
-def _copy(old: Layer | Map, new: Layer | Map) -> None:
+def _copy(old: DecoderLayer | Map, new: DecoderLayer | Map) -> None:
     """Copies the weights of a layer, or of a product, into those of another."""
     for field in fields(old):  # type: ignore[arg-type]
         mine, theirs = getattr(old, field.name), getattr(new, field.name)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from swarm_node.simulation.engines.population import LivePopulation
 
 
-class Run:
+class RunningCell:
     """A running cell. Here all its nodes live in this process; an engine with real nodes overrides
     every method.
     """
@@ -51,7 +51,7 @@ class Worker:
         command: Sequence[str],
         log: Path,
         environment: Mapping[str, str],
-        order: worker_messages.Order,
+        order: worker_messages.RunCell,
     ) -> None:
         """`log`: the file for what the process prints."""
         self._order = order
@@ -103,12 +103,12 @@ class Engine:
         """Processes that compute side by side for one cell."""
         return 1
 
-    def begin(self, config: SimulationConfig, cell: Cell) -> Run:
+    def begin(self, config: SimulationConfig, cell: Cell) -> RunningCell:
         """Begins a cell, in its worker process. `config` is the cell's own."""
         with quickly():
             # Now: it loads torch
             from swarm_node.simulation.engines.population import LivePopulation
-        return Run(config, cell, LivePopulation(config))
+        return RunningCell(config, cell, LivePopulation(config))
 
     def cells_at_once(self, config: SimulationConfig) -> int:
         """Cells that can run side by side: as many as the cores of this machine suffice for."""

@@ -33,7 +33,7 @@ from swarm_node.settings.secret import revealed
 from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import Cell, identity, node_config
 from swarm_node.simulation.cell import summary
-from swarm_node.simulation.engines.engine import Engine, Run, family, family_mb
+from swarm_node.simulation.engines.engine import Engine, RunningCell, family, family_mb
 from swarm_node.simulation.faults import Schedule
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from swarm_node.telemetry.simulated import CellRound
@@ -76,7 +76,7 @@ class ProcessEngine(Engine):
         """One process for each node."""
         return config.nodes
 
-    def begin(self, config: SimulationConfig, cell: Cell) -> Run:
+    def begin(self, config: SimulationConfig, cell: Cell) -> RunningCell:
         return RealRun(config, cell)
 
 
@@ -159,7 +159,7 @@ class RealNode:
         return self.first + len(self.reports)
 
 
-class RealRun(Run):
+class RealRun(RunningCell):
     """One cell, from starting the nodes to ending them."""
 
     def __init__(self, config: SimulationConfig, cell: Cell) -> None:

@@ -9,7 +9,7 @@ import pytest
 from swarm_node.commands.cli import dispatch
 from swarm_node.commands.doctor import BOOTSTRAP, can_compile, verdict
 from swarm_node.commands.status import ask, peer_lines, problems, state_of, status_lines
-from swarm_node.common.errors import Finding, Level, UserError
+from swarm_node.common.errors import Finding, Severity, UserError
 from swarm_node.home.folder import in_use, owned
 from swarm_node.settings.limits import PAUSE_FILE
 
@@ -66,7 +66,7 @@ def stranger(note: str = "is in swarm x, this node is in s") -> dict[str, Any]:
         ({"seconds_since": 181.0}, "stands still"),
         ({"seconds_since": 121.0, "round_seconds": 0.1}, "stands still"),
         ({"running": False}, "network process is down"),
-        ({"running": False, "leaving": True}, "it is leaving, as it was told to"),
+        ({"running": False, "leaving": True}, "it was told to stop"),
         ({"addresses": []}, "does not listen"),
         (
             {"connected": 2, "peers": [stranger(), stranger()]},
@@ -125,7 +125,7 @@ def test_which_tasks_a_node_has_chosen_is_a_line() -> None:
     chosen = {"practised": {"gcd/easy": 0.25}, "dropped": {"lcm/easy": 0.0}, "unasked": 3}
     answer = {**node(), "training": {**node()["training"], "chosen": chosen}}
     lines = status_lines({"healthy": True, "problems": [], **answer})
-    told = "1 practised, 1 too hard, 3 not asked yet; right of late: gcd/easy 25%"
+    told = "1 practised, 1 too hard, 3 not tried yet; recently right: gcd/easy 25%"
     assert f"tasks: {told}" in lines
     answer["training"] |= {"chosen": {"practised": "all"}}
     with pytest.raises((LookupError, TypeError, ValueError, AttributeError)):
@@ -165,11 +165,11 @@ def test_a_peer_is_told_in_lines_that_fit_and_can_be_copied() -> None:
 
 
 def test_the_verdict_is_that_of_the_worst_finding() -> None:
-    def code(*levels: Level) -> int:
+    def code(*levels: Severity) -> int:
         return verdict([Finding("x", level, "") for level in levels])[0]
 
-    assert code(Level.OK, Level.NOTE) == 0 and code(Level.OK, Level.ALONE) == 1
-    assert code(Level.ALONE, Level.BAD, Level.OK) == 3
+    assert code(Severity.OK, Severity.NOTE) == 0 and code(Severity.OK, Severity.ALONE) == 1
+    assert code(Severity.ALONE, Severity.BAD, Severity.OK) == 3
 
 
 def test_a_compiler_without_headers_builds_no_kernels(
@@ -198,10 +198,10 @@ def test_a_bootstrap_node_that_cannot_rest_says_so_and_what_stops_it(
 
 def test_doctor_does_not_say_that_a_bootstrap_node_trains() -> None:
     assert verdict([BOOTSTRAP]) == (0, "others can join through this bootstrap node")
-    code, text = verdict([BOOTSTRAP, Finding("listening", Level.ALONE, "not yet")])
+    code, text = verdict([BOOTSTRAP, Finding("listening", Severity.ALONE, "not yet")])
     assert code == 1 and "train" not in text and "marked alone" in text
     # A node that was given bootstrap nodes is none
-    given = Finding("bootstrap node", Level.OK, "/ip4/203.0.113.7/tcp/1: answers")
+    given = Finding("bootstrap node", Severity.OK, "/ip4/203.0.113.7/tcp/1: answers")
     assert verdict([given])[1].endswith("can train and share")
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from swarm_node.common import cards as module
-from swarm_node.common.cards import Build, Card, cards, install, why_not
+from swarm_node.common.cards import Build, Gpu, cards, install, why_not
 
 CUDA_13, CPU = Build("2.13.0+cu130", "13.0"), Build("2.13.0+cpu", "")
 
@@ -34,18 +34,18 @@ def test_a_machine_without_a_card_has_none_and_nothing_to_say() -> None:
 
 def test_the_drivers_program_names_cards_and_driver(machine) -> None:
     program(machine, "echo 'NVIDIA GeForce RTX 3060, 550.54.14, 8.6'")
-    assert cards() == [Card("NVIDIA GeForce RTX 3060", "550.54.14", 8.6)]
+    assert cards() == [Gpu("NVIDIA GeForce RTX 3060", "550.54.14", 8.6)]
 
 
 def test_a_program_that_knows_no_compute_capability_is_asked_without_it(machine) -> None:
     program(machine, 'case "$*" in *compute_cap*) exit 2;; esac; echo "Tesla K80, 470.10"')
-    assert cards() == [Card("Tesla K80", "470.10")]
+    assert cards() == [Gpu("Tesla K80", "470.10")]
 
 
 def test_in_wsl_the_program_lies_outside_the_path(machine) -> None:
     (machine / "wsl").mkdir()
     program(machine / "wsl", "echo 'NVIDIA GeForce RTX 4070, 560.94, 8.9'")
-    assert cards() == [Card("NVIDIA GeForce RTX 4070", "560.94", 8.9)]
+    assert cards() == [Gpu("NVIDIA GeForce RTX 4070", "560.94", 8.9)]
 
 
 def test_without_the_program_the_drivers_files_are_read(machine) -> None:
@@ -55,7 +55,7 @@ def test_without_the_program_the_drivers_files_are_read(machine) -> None:
     (machine / "proc" / "version").write_text(
         "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.14  Thu Feb 22\nGCC version: 12\n"
     )
-    assert cards() == [Card("NVIDIA GeForce RTX 3060", "550.54.14")]
+    assert cards() == [Gpu("NVIDIA GeForce RTX 3060", "550.54.14")]
 
 
 def test_what_the_program_prints_cannot_control_a_terminal(machine) -> None:
@@ -67,15 +67,15 @@ def test_what_the_program_prints_cannot_control_a_terminal(machine) -> None:
     ("card", "build", "wanted"),
     [
         # The build has no CUDA: the wheel that the driver can run
-        (Card("RTX 3060", "550.54", 8.6), CPU, "without CUDA: pip install .*whl/cu126"),
-        (Card("RTX 5070", "570.86", 12.0), CPU, "without CUDA: pip install .*whl/cu128"),
-        (Card("RTX 3060", "580.65", 8.6), CPU, "without CUDA: pip install .*whl/cu130"),
-        (Card("GTX 1080", "580.65", 6.1), CPU, "without CUDA: pip install .*whl/cu126"),
+        (Gpu("RTX 3060", "550.54", 8.6), CPU, "without CUDA: pip install .*whl/cu126"),
+        (Gpu("RTX 5070", "570.86", 12.0), CPU, "without CUDA: pip install .*whl/cu128"),
+        (Gpu("RTX 3060", "580.65", 8.6), CPU, "without CUDA: pip install .*whl/cu130"),
+        (Gpu("GTX 1080", "580.65", 6.1), CPU, "without CUDA: pip install .*whl/cu126"),
         # The driver is too old for the build: a CUDA build of torch is there already
-        (Card("RTX 3060", "550.54", 8.6), CUDA_13, "needs driver 580 or newer.* or: pip .*cu126"),
-        (Card("Tesla K80", "470.10"), CUDA_13, "needs driver 580 or newer: install that driver$"),
+        (Gpu("RTX 3060", "550.54", 8.6), CUDA_13, "needs driver 580 or newer.* or: pip .*cu126"),
+        (Gpu("Tesla K80", "470.10"), CUDA_13, "needs driver 580 or newer: install that driver$"),
         # Neither
-        (Card("RTX 3060", "580.65", 8.6), CUDA_13, "--gpus all"),
+        (Gpu("RTX 3060", "580.65", 8.6), CUDA_13, "--gpus all"),
     ],
 )  # fmt: skip
 def test_the_remedy_is_right_for_build_driver_and_card(card, build, wanted) -> None:
@@ -85,12 +85,12 @@ def test_the_remedy_is_right_for_build_driver_and_card(card, build, wanted) -> N
 
 def test_a_variable_that_hides_the_card_is_named(monkeypatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert "unset CUDA_VISIBLE_DEVICES" in why_not([Card("RTX 3060", "580.65", 8.6)], CUDA_13)
+    assert "unset CUDA_VISIBLE_DEVICES" in why_not([Gpu("RTX 3060", "580.65", 8.6)], CUDA_13)
 
 
 def test_a_build_for_cards_of_amd_is_left_in_peace() -> None:
-    assert why_not([Card("RTX 3060", "580.65")], Build("2.13.0+rocm7", "", hip=True)) == ""
+    assert why_not([Gpu("RTX 3060", "580.65")], Build("2.13.0+rocm7", "", hip=True)) == ""
 
 
 def test_a_card_whose_driver_is_not_known_gets_the_newest_wheel() -> None:
-    assert install(Card("some card")).endswith("/cu130")
+    assert install(Gpu("some card")).endswith("/cu130")

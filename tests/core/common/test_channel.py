@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msgspec.msgpack import encode
 
 from protocol.messages import PeerId, RolloutGroup
-from swarm_node.common.channel import AsyncChannel, BrokenFrame, Channel, Failed, Message, Talk
+from swarm_node.common.channel import AsyncChannel, BrokenFrame, Channel, Failed, PipeMessage, Talk
 from swarm_node.common.children import start
 from swarm_node.common.errors import UserError
 from tests.groups import group
@@ -25,12 +25,12 @@ from tests.waiting import PATIENCE
 MOST = 64 * 1024
 
 
-class Work(Message, frozen=True):
+class Work(PipeMessage, frozen=True):
     number: int
     data: tuple[bytes, ...] = ()
 
 
-class Found(Message, frozen=True):
+class Found(PipeMessage, frozen=True):
     group: RolloutGroup
     counts: dict[str, int | float | list[str] | None]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from swarm_node.common.memory import Limit, available, group_limits, total
+from swarm_node.common.memory import CgroupMemory, available, group_limits, total
 
 MB = 10**6
 V1_MOUNT = "35 31 0:32 {root} {point} rw,relatime - cgroup cgroup rw,memory"
@@ -36,7 +36,7 @@ class Groups:
         for name, content in files.items():
             (self.point / path / name.replace("__", ".")).write_text(f"{content}\n")
 
-    def limits(self) -> list[Limit]:
+    def limits(self) -> list[CgroupMemory]:
         return group_limits(self.own, self.mounts)
 
 
@@ -53,7 +53,10 @@ def test_of_version_2_every_ancestor_counts_and_files_that_were_read_are_free(
     )
     groups.add("kube/pod", memory__max="max", memory__current=300 * MB)
     groups.add("kube", memory__max=2000 * MB, memory__current=1900 * MB)
-    assert groups.limits() == [Limit(1200 * MB, 1050 * MB), Limit(2000 * MB, 100 * MB)]
+    assert groups.limits() == [
+        CgroupMemory(1200 * MB, 1050 * MB),
+        CgroupMemory(2000 * MB, 100 * MB),
+    ]
 
 
 def test_of_version_1_the_group_of_the_memory_controller_counts(tmp_path: Path) -> None:
@@ -63,7 +66,7 @@ def test_of_version_1_the_group_of_the_memory_controller_counts(tmp_path: Path) 
     groups.add("docker/a b", **files, memory__stat=f"total_inactive_file {100 * MB}")
     no_limit = {"memory__limit_in_bytes": 9223372036854771712, "memory__usage_in_bytes": 5}
     groups.add("", **no_limit)
-    assert groups.limits()[0] == Limit(1200 * MB, 1000 * MB)
+    assert groups.limits()[0] == CgroupMemory(1200 * MB, 1000 * MB)
     assert groups.limits()[1].limit > 10**18
 
 
@@ -71,13 +74,13 @@ def test_of_version_1_the_group_of_the_memory_controller_counts(tmp_path: Path) 
 def test_a_container_sees_its_own_group_as_the_root(tmp_path: Path, own: str) -> None:
     groups = Groups(tmp_path, V2_MOUNT, f"0::{own}\n", root="/docker/abc")
     groups.add("", memory__max=900 * MB, memory__current=100 * MB)
-    assert groups.limits() == [Limit(900 * MB, 800 * MB)]
+    assert groups.limits() == [CgroupMemory(900 * MB, 800 * MB)]
 
 
 def test_a_group_that_is_above_its_limit_has_nothing_free(tmp_path: Path) -> None:
     groups = Groups(tmp_path, V2_MOUNT, "0::/\n")
     groups.add("", memory__max=100 * MB, memory__current=120 * MB)
-    assert groups.limits() == [Limit(100 * MB, 0)]
+    assert groups.limits() == [CgroupMemory(100 * MB, 0)]
 
 
 def test_a_system_without_control_groups_has_no_limit_of_them(tmp_path: Path) -> None:

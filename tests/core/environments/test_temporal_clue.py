@@ -23,7 +23,7 @@ from swarm_node.environments.temporal_clue import generate as generating
 from swarm_node.environments.temporal_clue import make, puzzle_file, text
 from swarm_node.environments.temporal_clue.environment import FILE_KIND, KIND
 from swarm_node.environments.temporal_clue.generate import generate, published_bias
-from swarm_node.environments.temporal_clue.solver import Rules, Undecided
+from swarm_node.environments.temporal_clue.solver import ConstraintModel, Undecided
 from swarm_node.rollouts.groups import Skipped
 from swarm_node.scoring.bound import Bounded
 from swarm_node.settings import EnvironmentConfig, LearningConfig
@@ -82,7 +82,7 @@ def test_a_puzzle_does_not_depend_on_which_worlds_the_solver_happens_upon(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = [generate("small", 3, index) for index in range(5)]
-    another = Rules.another
+    another = ConstraintModel.another
 
     def last_of_three(self, clues, known=(), work_limit=60.0):
         clues, known = list(clues), list(known)
@@ -92,7 +92,7 @@ def test_a_puzzle_does_not_depend_on_which_worlds_the_solver_happens_upon(
             known.append(world)
         return known[-1] if len(known) > 1 else None
 
-    monkeypatch.setattr(Rules, "another", last_of_three)
+    monkeypatch.setattr(ConstraintModel, "another", last_of_three)
     assert [generate("small", 3, index) for index in range(5)] == before
 
 
@@ -156,7 +156,7 @@ def test_a_puzzle_of_the_published_distribution_is_made_with_them(
 def test_beyond_its_limit_the_solver_says_so() -> None:
     puzzle = generate("medium", 0, 0)
     with pytest.raises(Undecided):
-        Rules(puzzle.setting).another(puzzle.clues, work_limit=0.0)
+        ConstraintModel(puzzle.setting).another(puzzle.clues, work_limit=0.0)
 
 
 def test_right_answers_to_published_puzzles_score_1() -> None:

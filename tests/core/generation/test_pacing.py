@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from swarm_node.generation.generator import BatchGenerator, Decoding
-from swarm_node.generation.pacing import SLACK, Astray, Pace
+from swarm_node.generation.pacing import SLACK, Astray, ConcurrencyLimit
 from swarm_node.rollouts.groups import Completions
 from swarm_node.settings import GenerationConfig
 from tests.groups import episodes_of, tokens_of
@@ -47,11 +47,14 @@ def test_a_bound_on_what_is_decoded_at_once_changes_no_text(monkeypatch, bound, 
 
 
 def test_as_many_are_admitted_as_are_expected_to_fit() -> None:
-    pace = Pace(1000, 100)
+    pace = ConcurrencyLimit(1000, 100)
     assert pace.admits(100) == int(SLACK * 1000 / 200)
     pace.saw([20, 40])  # shorter than feared: half-way to the mean of 30
     assert pace.admits(100) == int(SLACK * 1000 / 165)
-    assert Pace(10, 100).admits(1000) == 1 and Pace(0, 100).admits(1000) > 1_000_000
+    assert (
+        ConcurrencyLimit(10, 100).admits(1000) == 1
+        and ConcurrencyLimit(0, 100).admits(1000) > 1_000_000
+    )
 
 
 def test_a_completion_that_becomes_improbable_is_broken_off() -> None:

@@ -66,7 +66,7 @@ def answers(message: messages.FromTrainer, life: int) -> list[messages.FromNetwo
         case messages.Publish(envelopes=envelopes, round=number):
             return [messages.Said(text=f"life {life} round {number}"), *map(received, envelopes)]
         case messages.Ask():
-            return [messages.View(view={"life": life})]
+            return [messages.NetworkSnapshot(view={"life": life})]
         case _:
             return []
 

@@ -33,7 +33,7 @@ from swarm_node.network.exchange.view import (
     CROWDED,
     MAX_AGE,
     SEQ_SECONDS,
-    Entry,
+    HeardAnnouncement,
     View,
     youngest,
 )
@@ -45,9 +45,11 @@ def announcement(author: str, seq: int = 0) -> Announcement:
 
 def entry(
     author: str, made: float = 0.0, source: str = "s", network: str | None = None, seq: int = 0
-) -> Entry:
+) -> HeardAnnouncement:
     place = f"net-{author}" if network is None else network
-    return Entry(announcement(author, seq), b"", author.encode(), made, PeerId(source), place)
+    return HeardAnnouncement(
+        announcement(author, seq), b"", author.encode(), made, PeerId(source), place
+    )
 
 
 def authors(view: View) -> set[str]:

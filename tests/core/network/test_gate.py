@@ -18,8 +18,8 @@ from swarm_node.network.transport.gate import (
     WINDOW_BYTES,
     WINDOW_DIALS,
     WINDOW_SECONDS,
-    Choice,
     Dialable,
+    DialDecision,
     DialGate,
 )
 
@@ -39,7 +39,7 @@ def gate(
     )
 
 
-def choose(it: DialGate, *addresses: str, now: float = 0.0) -> Choice:
+def choose(it: DialGate, *addresses: str, now: float = 0.0) -> DialDecision:
     return it.choose([f"{address}/p2p/{PEER}" for address in addresses], now)
 
 

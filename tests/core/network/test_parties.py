@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm_node.network.access import parse
-from swarm_node.network.parties import Connected, Places, groups_of, network_of, share_of
+from swarm_node.network.parties import Connected, PartySlots, groups_of, network_of, share_of
 
 HOME = "/ip4/192.168.1.7/tcp/4001"
 RELAY = "/ip4/45.33.10.2/tcp/31330/p2p/12D3KooWRelay"
@@ -77,7 +77,7 @@ def test_whom_an_address_counts_for(address: str, groups: tuple[str, ...]) -> No
 
 
 def test_by_hand_a_party_takes_a_sixteenth_of_the_places_and_its_neighbour_none_more() -> None:
-    places = Places(64, local=16)
+    places = PartySlots(64, local=16)
     attacker, neighbour, other = (f"/ip4/45.33.{it}/tcp/1" for it in ("10.7", "10.8", "11.7"))
     for number in range(4):
         assert places.has_room(f"id{number}", groups_of(attacker))
@@ -141,7 +141,7 @@ def parties(peer: str, address: str) -> tuple[str, ...]:
 def test_however_streams_come_and_go_no_party_holds_more_than_a_sixteenth(
     count: int, attempts: list[tuple[str, str, bool]]
 ) -> None:
-    places = Places(count, local=max(1, count // 4))
+    places = PartySlots(count, local=max(1, count // 4))
     held: list[tuple[str, str]] = []
     for peer, address, leaves in attempts:
         if leaves and held:

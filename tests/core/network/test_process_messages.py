@@ -29,13 +29,13 @@ DOWN = [
         want=4),
     messages.Allow(access=LISTS),
     messages.Publish(round=Round(3), want=4, envelopes=(b"\xff\xfe", b"")),
-    messages.Verdict(author=PeerId("12D3x"), content_hash=bytes(32), outcome="useful"),
+    messages.GroupOutcome(author=PeerId("12D3x"), content_hash=bytes(32), outcome="useful"),
     messages.Ask(), messages.Stop(),
 ]  # fmt: skip
 UP = [
     MEMORY, Deliver(codec.encode(group(PeerId("12D3x"))), PeerId("12D3y")),
     Refuse(Reason.WRONG_SEED), messages.Said(text="line\n\x1b[31m", warning=True),
-    messages.Alive(connected=2), messages.View(view={"a": [1, None, "b"]}),
+    messages.Alive(connected=2), messages.NetworkSnapshot(view={"a": [1, None, "b"]}),
 ]  # fmt: skip
 
 
@@ -70,6 +70,10 @@ def test_what_a_node_says_of_itself_and_remembers_fits_its_types() -> None:
     # Never reached, so maybe mistyped: it is not remembered
     assert OTHER not in service.memory().peers
     assert exchange.state().received and exchange.peers(now)
-    for message in (service.memory(), service.alive(), messages.View(view=service.view())):
+    for message in (
+        service.memory(),
+        service.alive(),
+        messages.NetworkSnapshot(view=service.view()),
+    ):
         arrived = NETWORK.up.decode(NETWORK.up.encode(message)[4:])
         assert json.dumps(to_builtins(arrived)) == json.dumps(to_builtins(message))

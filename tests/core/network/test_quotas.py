@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.messages import PeerId
-from swarm_node.network.exchange.answers import MAX_TRACKED, NETWORK_PEERS, Budgets, Limit, Rate
+from swarm_node.network.exchange.answers import MAX_TRACKED, NETWORK_PEERS, Budgets, Rate, RateLimit
 from swarm_node.network.parties import NETWORK_SHARE, fair_sample, full, network_of, trim
 
 ANN, BOB = PeerId("ann"), PeerId("bob")
@@ -21,7 +21,7 @@ PLENTY = Rate(1e9, 1e9)
 
 
 def budgets(peer: Rate, total: Rate = PLENTY) -> Budgets:
-    return Budgets({KIND: Limit(peer, total)}, now=0.0)
+    return Budgets({KIND: RateLimit(peer, total)}, now=0.0)
 
 
 @given(st.lists(st.floats(0, 5), min_size=1, max_size=60))

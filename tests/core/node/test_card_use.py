@@ -210,7 +210,9 @@ def test_nobody_asks_a_driver_unless_the_user_wants_it() -> None:
 def test_a_model_on_no_card_of_nvidia_has_nothing_to_make_room_on_and_is_told_so() -> None:
     said: list[str] = []
     assert watch_of(PAUSE, "", lambda: 0.0, said.append)() == ""
-    assert said == ["limits.card pause does nothing here: the model is on no card of NVIDIA"]
+    assert said == [
+        "limits.card pause does nothing here, since the model is not on a card of NVIDIA"
+    ]
 
 
 def test_a_missing_extra_is_named_with_what_installs_it() -> None:

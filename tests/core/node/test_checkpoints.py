@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from swarm_node.common.errors import UserError
-from swarm_node.node.checkpoints import Keeper, Kept
+from swarm_node.node.checkpoints import CheckpointWriter, Kept
 from swarm_node.node.evaluation import Measured
 from swarm_node.node.learner import Learner
 from swarm_node.policy.soundness import Damaged
@@ -31,11 +31,11 @@ class Clock:
         return self.now
 
 
-def keeper(home: Path, clock: Clock, **options: Any) -> Keeper:
+def keeper(home: Path, clock: Clock, **options: Any) -> CheckpointWriter:
     config = NodeConfig(home=home, checkpoint=options)
     policy = tiny_policy()
     node = make_node(policy=policy)
-    return Keeper(config, node, policy, Telemetry([]), Measured(), clock)
+    return CheckpointWriter(config, node, policy, Telemetry([]), Measured(), clock)
 
 
 def test_the_first_checkpoint_is_early_and_others_come_after_ten_minutes(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_every_trainer_of_the_interface_is_kept_in_checkpoints_and_goes_on(tmp_p
     config, policy = NodeConfig(home=tmp_path), tiny_policy()
     policy.version = 5
     node = replace(make_node(policy=policy), trainer=Bandit(42, steps=7))
-    keeper = Keeper(config, node, policy, Telemetry([]), Measured(), Clock())
+    keeper = CheckpointWriter(config, node, policy, Telemetry([]), Measured(), Clock())
     assert keeper.save(2, []) == ""
     fresh = Bandit(0, steps=0)
     again = Learner(config, None, policy, replace(make_node(policy=policy), trainer=fresh))

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from swarm_node.node.guest import Guest, Traffic
 from swarm_node.node.loop import NO_ROOM, Session
-from swarm_node.node.stopping import Stop
+from swarm_node.node.stopping import StopRequest
 from swarm_node.settings.limits import PAUSE_FILE, VALIDATE_FILE, LimitsConfig, spans_of
 from swarm_node.telemetry.events import Resting, Telemetry
 
@@ -94,7 +94,16 @@ def session(reasons: list[str], rested: list[bool], events: list, aside=None) ->
     progress = SimpleNamespace(note=lambda name, value: None)
     sink = SimpleNamespace(take=events.append, close=lambda: None)
     made = Session(
-        runner, never, never, network, Stop(9.0), Telemetry([sink]), guest, traffic, progress, 0
+        runner,
+        never,
+        never,
+        network,
+        StopRequest(9.0),
+        Telemetry([sink]),
+        guest,
+        traffic,
+        progress,
+        0,
     )  # type: ignore[arg-type]
     made.pause, made.aside = lambda seconds: None, aside
     return made

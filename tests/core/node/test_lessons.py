@@ -11,8 +11,8 @@ import pytest
 from protocol.messages import PeerId, Round
 from swarm_node.commands.ask import (
     RIGHT,
-    Known,
     Search,
+    ValidationAnswers,
     around,
     asked_of_each,
     drawn_of,
@@ -68,14 +68,14 @@ def test_the_only_task_frames_every_text_before_and_behind() -> None:
 
 
 def test_without_a_text_a_held_out_question_of_each_task_is_asked(asking) -> None:
-    prompts = [prompt for _, prompt in asked_of_each(asking, 2, Known())]
+    prompts = [prompt for _, prompt in asked_of_each(asking, 2, ValidationAnswers())]
     shown = dict(each_shown(held_out(asking, 2), prompts))
     assert {question.partition(" ")[0] for question in shown} == {"second", "after"}
     assert all(prompt.endswith("\n" + question) for question, prompt in shown.items())
 
 
 def test_the_question_that_is_shown_was_wrong_before_and_is_right_now(asking) -> None:
-    asked = [question for question, _ in asked_of_each(asking, 2, Known())]
+    asked = [question for question, _ in asked_of_each(asking, 2, ValidationAnswers())]
     right = [right_answer(NodeConfig(), question) for question in asked]
     wrong = ["?"] * len(asked)
     third = [k for k, question in enumerate(asked) if task_of(question) == "next/few"][2]
@@ -88,28 +88,31 @@ def test_the_question_that_is_shown_was_wrong_before_and_is_right_now(asking) ->
 
 
 def test_questions_that_validation_found_wrong_are_asked_first(asking, tmp_path) -> None:
-    every = [question for question, _ in asked_of_each(asking, 1, Known())]
+    every = [question for question, _ in asked_of_each(asking, 1, ValidationAnswers())]
     *_, other, last = [question for question in every if task_of(question) == "next/few"]
     first, second = (f"{task_of(question)}/{question.index}" for question in (last, other))
     measured = {"wrong": {first: "?", second: "!"}, "right": {first: " 7"}}
     (tmp_path / "state.json").write_text(json.dumps({"extra": {"measured": measured}}))
     known = validated(tmp_path)
-    assert known == Known(**measured) and validated(tmp_path / "none") == Known()
+    assert (
+        known == ValidationAnswers(**measured)
+        and validated(tmp_path / "none") == ValidationAnswers()
+    )
     assert [question for question, _ in asked_of_each(asking, 1, known)][:2] == [last, other]
-    assert asked_of_each(asking, 1, Known())[0][0] not in (last, other)
+    assert asked_of_each(asking, 1, ValidationAnswers())[0][0] not in (last, other)
 
 
 def test_answers_that_validation_drew_are_shown_where_the_likeliest_ones_are_alike(asking) -> None:
     """The likeliest answer may be right before and after a training that made right answers three
     times as likely: what the end of the run shows is found again.
     """
-    asked = [question for question, _ in asked_of_each(asking, 2, Known())]
+    asked = [question for question, _ in asked_of_each(asking, 2, ValidationAnswers())]
     place = next(k for k, question in enumerate(asked) if task_of(question) == "next/few")
     name = f"next/few/{asked[place].index}"
-    known = Known({name: "wrong"}, {name: "right"})
+    known = ValidationAnswers({name: "wrong"}, {name: "right"})
     assert drawn_of("next/few", asked, known) == (place, "wrong", "right")
     assert drawn_of("second/few", asked, known) is None
-    assert drawn_of("next/few", asked, Known({name: "wrong"}, {})) is None
+    assert drawn_of("next/few", asked, ValidationAnswers({name: "wrong"}, {})) is None
 
 
 @pytest.mark.parametrize(
@@ -117,7 +120,7 @@ def test_answers_that_validation_drew_are_shown_where_the_likeliest_ones_are_ali
 )
 def test_a_stranger_may_say_anything_of_what_validation_found(tmp_path, measured) -> None:
     (tmp_path / "state.json").write_text(json.dumps({"extra": {"measured": measured}}))
-    assert validated(tmp_path) == Known()
+    assert validated(tmp_path) == ValidationAnswers()
 
 
 def trained(*rewards: float, author: str = "me") -> Trained:
@@ -248,7 +251,7 @@ def test_ask_takes_a_text_that_begins_with_a_dash(words, tmp_path, capsys) -> No
 
 
 def test_the_search_ends_as_soon_as_each_task_has_right_answers(asking) -> None:
-    asked = [question for question, _ in asked_of_each(asking, 2, Known())]
+    asked = [question for question, _ in asked_of_each(asking, 2, ValidationAnswers())]
     right = [right_answer(NodeConfig(), question) for question in asked]
     now: list[str] = []
     search = Search(asking, asked)

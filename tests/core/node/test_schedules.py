@@ -16,7 +16,7 @@ from swarm_node.common.channel import Failed
 from swarm_node.common.errors import UserError
 from swarm_node.network.in_memory import Alone
 from swarm_node.node.asynchronous import MAX_DEATHS, AsynchronousNode, GeneratorFailed
-from swarm_node.node.generator import GENERATOR, GeneratedMessage, GeneratorProcess, Order
+from swarm_node.node.generator import GENERATOR, GeneratedMessage, GeneratorProcess, GeneratorSetup
 from swarm_node.node.round import Node
 from swarm_node.policy.weights import SharedWeights
 from swarm_node.rollouts.defence import LayeredDefence, RescueLayer
@@ -232,7 +232,7 @@ def test_half_a_message_of_a_dying_process_is_nothing_and_nonsense_is_told(tmp_p
     frame = GENERATOR.up.encode(GeneratedMessage(node_of(Counter()).generate(Round(3)), idle=0.5))
     code = "import os, sys; os.write(int(sys.argv[-1]), bytes.fromhex(sys.argv[1]))"
     with (tmp_path / "weights").open("wb") as weights:
-        order = Order("{}", IDENTITIES[0].peer_id, weights.fileno(), [])
+        order = GeneratorSetup("{}", IDENTITIES[0].peer_id, weights.fileno(), [])
         for sent, expected in (
             (frame + frame[:-1], "round=3"),
             (b"\xff" * 5, "nonsense: frame of 4294967295"),

@@ -13,7 +13,7 @@ import pytest
 
 from swarm_node.node import stopping
 from swarm_node.node.loop import Session
-from swarm_node.node.stopping import Interrupted, Stop, stoppable
+from swarm_node.node.stopping import Interrupted, StopRequest, stoppable
 from swarm_node.settings import NodeConfig
 from swarm_node.telemetry.events import Event, RoundDone, Telemetry
 
@@ -51,14 +51,14 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def at_work(seconds: float = 0.2) -> Iterator[Stop]:
+def at_work(seconds: float = 0.2) -> Iterator[StopRequest]:
     """A node that has something to save, and may take so many seconds to stop."""
     with stoppable(seconds) as stop:
         stop.to_save = True
         yield stop
 
 
-def work(stop: Stop, seconds: float) -> float:
+def work(stop: StopRequest, seconds: float) -> float:
     """Works until `stop` interrupts it, before `seconds` have passed. Returns the seconds that
     took.
     """
@@ -70,7 +70,7 @@ def work(stop: Stop, seconds: float) -> float:
 
 
 def test_a_round_is_given_up_when_the_time_left_is_needed_to_save_and_leave() -> None:
-    stop = Stop(120.0)
+    stop = StopRequest(120.0)
     assert stop.patience() == 120.0 - stopping.LEAVING_SECONDS
     stop.saving = lambda: 40.0
     assert stop.patience() == pytest.approx(60.0 - stopping.LEAVING_SECONDS)

@@ -14,7 +14,7 @@ from swarm_node.common.card_memory import GIB, Room
 from swarm_node.common.errors import UserError
 from swarm_node.node.defaults import suited
 from swarm_node.policy import by_card, named
-from swarm_node.policy.by_card import CHOICES, Choice, choice_of, chosen, getting, line
+from swarm_node.policy.by_card import CHOICES, ModelForCard, choice_of, chosen, getting, line
 from swarm_node.policy.memory_plan import parameters_of, plan_of
 from swarm_node.settings import NodeConfig
 
@@ -34,7 +34,7 @@ def machine(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(by_card, "_free_disk", lambda place: 1e12)
 
 
-def keep(choice: Choice, *files: str) -> Path:
+def keep(choice: ModelForCard, *files: str) -> Path:
     """Lays files of this model into the cache of the hub's library."""
     folder = named.cache_of_hub() / f"models--{choice.model.name.replace('/', '--')}"
     place = folder / "snapshots" / choice.model.hub.revision
@@ -44,7 +44,7 @@ def keep(choice: Choice, *files: str) -> Path:
     return place
 
 
-def config_of(choice: Choice, dtype: str = "auto") -> NodeConfig:
+def config_of(choice: ModelForCard, dtype: str = "auto") -> NodeConfig:
     config = NodeConfig.model_validate({"model": {"name": choice.model.name, "dtype": dtype}})
     return suited(config, choice=choice)
 
@@ -152,7 +152,7 @@ def test_a_disk_or_a_memory_that_is_too_small_is_named_and_a_smaller_model_taken
     monkeypatch.setattr(by_card, "_free_disk", lambda place: 1e12)
     monkeypatch.setattr(by_card.memory, "available", lambda: 5e9)
     assert chosen(CARD, told.append).model.name == "Qwen/Qwen2.5-0.5B-Instruct"
-    assert len(told) == 1 and "5.8 GB of memory beside the card's" in told[0]
+    assert len(told) == 1 and "5.8 GB of memory in addition to the card's" in told[0]
 
 
 def test_the_same_model_is_trained_by_the_room_that_there_is() -> None:

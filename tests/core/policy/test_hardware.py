@@ -5,7 +5,7 @@ tests/gpu asks a card.
 import pytest
 import torch
 
-from swarm_node.common.cards import Card
+from swarm_node.common.cards import Gpu
 from swarm_node.common.errors import UserError
 from swarm_node.policy import hardware, named
 from swarm_node.policy.hardware import choose_device, exact_device, multiplies_bfloat16
@@ -64,7 +64,7 @@ def test_a_card_that_torch_cannot_use_is_said_once(monkeypatch) -> None:
     hardware.say_unusable.cache_clear()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    monkeypatch.setattr(hardware, "cards", lambda: [Card("RTX 3060", "550.54", 8.6)])
+    monkeypatch.setattr(hardware, "cards", lambda: [Gpu("RTX 3060", "550.54", 8.6)])
     monkeypatch.setattr(named, "say", told.append)
     assert choose_device("auto") == choose_device("auto") == torch.device("cpu")
     assert len(told) == 1 and "the CPU is used: RTX 3060 with driver 550.54" in told[0]
@@ -74,7 +74,7 @@ def test_a_card_that_torch_cannot_use_is_said_once(monkeypatch) -> None:
 def test_a_card_that_was_asked_for_and_cannot_be_used_gets_the_same_remedy(monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.version, "cuda", None)
-    monkeypatch.setattr(hardware, "cards", lambda: [Card("RTX 3060", "580.65", 8.6)])
+    monkeypatch.setattr(hardware, "cards", lambda: [Gpu("RTX 3060", "580.65", 8.6)])
     with pytest.raises(UserError, match=r"'cuda' cannot be used.* pip install .*whl/cu130"):
         choose_device("cuda")
 

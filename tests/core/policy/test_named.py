@@ -167,7 +167,7 @@ def test_a_home_of_an_earlier_version_goes_on_where_there_is_no_hub(package) -> 
     said: list[str] = []
     place = named.obtain(OF_HUB, said.append, earlier=True)
     assert place == named.folder(OF_HUB) and named.is_whole(place)
-    assert any(f"goes on with the weights of {OF_PACKAGE}" in line for line in said)
+    assert any(f"continues with the weights of {OF_PACKAGE}" in line for line in said)
     assert "4-bit" in named.described(OF_HUB)
     assert named.source(OF_HUB, earlier=True) == str(place)
 

@@ -110,7 +110,7 @@ def test_one_that_loops_for_a_text_that_nobody_tried_ends_in_one_line() -> None:
         "{% if 'magic' in messages[0].content %}" + LOOP + "{% endif %}x"
     )
     assert policy.encode_prompt("?")
-    with pytest.raises(UserError, match="cannot be asked: its chat template does not end"):
+    with pytest.raises(UserError, match="cannot be given a prompt: its chat template does not end"):
         policy.encode_prompt("magic")
 
 
@@ -161,7 +161,7 @@ def environment_of(pid: int) -> list[str]:
 
 def test_a_child_that_is_gone_is_replaced() -> None:
     for end in ("kill", "close"):
-        child = templates._children.setdefault(PLAIN, templates.Child(PLAIN))
+        child = templates._children.setdefault(PLAIN, templates.TemplateRenderer(PLAIN))
         assert render(PLAIN, asked("?"), {}) == "<user>?"
         assert child._process is not None
         child._process.kill() if end == "kill" else child.close()

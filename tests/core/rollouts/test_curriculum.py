@@ -264,6 +264,6 @@ def test_a_state_that_no_node_writes_is_refused(hostile: object) -> None:
 def test_people_read_what_is_practised_and_what_is_left() -> None:
     shares = {"a/1": 0.25, "b/1": 0.5}
     assert summary(shares, {"c/1": 0.95, "d/1": 0.0}, 3) == (
-        "2 practised, 1 learned, 1 too hard, 3 not asked yet; right of late: a/1 25%, b/1 50%"
+        "2 practised, 1 learned, 1 too hard, 3 not tried yet; recently right: a/1 25%, b/1 50%"
     )
-    assert summary({}, {}, 3) == "0 practised, 3 not asked yet"
+    assert summary({}, {}, 3) == "0 practised, 3 not tried yet"

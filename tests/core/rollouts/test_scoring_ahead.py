@@ -15,9 +15,9 @@ from swarm_node.rollouts.scoring_ahead import (
     QUICK,
     STRANGERS,
     TOGETHER,
-    Budget,
     ScoringAhead,
     ScoringInStep,
+    TimeAllowance,
 )
 from swarm_node.scoring import contract
 from swarm_node.scoring.building import LENIENCE
@@ -232,7 +232,7 @@ def test_known_authors_have_what_strangers_leave_and_are_scored_together(verifie
 
 
 def test_a_budget_is_a_share_of_time_at_least_an_honest_group_s_worth_and_is_not_saved_up() -> None:
-    budget = Budget(0.05)
+    budget = TimeAllowance(0.05)
     assert not budget.holds
     budget.earn(0.001, least=0.01)
     assert budget.holds

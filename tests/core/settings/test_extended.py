@@ -13,7 +13,7 @@ import swarm_node
 from protocol.messages import PeerId
 from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
-from swarm_node.node.generator import GENERATOR, Order, settings_for
+from swarm_node.node.generator import GENERATOR, GeneratorSetup, settings_for
 from swarm_node.settings import (
     AskConfig,
     CheckConfig,
@@ -123,10 +123,10 @@ def test_a_configuration_with_such_a_section_passes_to_other_processes(register:
     assert type(config) is NodeConfig and config.model_fields_set == {"bakery", "seed"}
     assert pickle.loads(pickle.dumps(config)) == config
     told = GENERATOR.down.decode(
-        GENERATOR.down.encode(Order(settings_for(config), PeerId("peer"), 0, []))[4:]
+        GENERATOR.down.encode(GeneratorSetup(settings_for(config), PeerId("peer"), 0, []))[4:]
     )
     assert (
-        isinstance(told, Order)
+        isinstance(told, GeneratorSetup)
         and section_of(told.config, BakeryConfig).loaves == 6
         and told.config.seed == 3
     )

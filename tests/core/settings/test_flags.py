@@ -75,7 +75,7 @@ def test_an_option_that_goes_says_so_for_one_release_and_still_counts(capsys):
     )
     assert (
         capsys.readouterr().err
-        == "swarm-node: warning: --old goes with the next release; use --port\n"
+        == "swarm-node: warning: --old will be removed in the next release; use --port\n"
     )
 
 

@@ -16,7 +16,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.rollouts.groups import RoundReport, StepReport
 from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import node_config
-from swarm_node.simulation.engines.engine import Run
+from swarm_node.simulation.engines.engine import RunningCell
 from swarm_node.simulation.worker import serve
 
 
@@ -120,4 +120,4 @@ def make_trouble(kind: str, now: int, config: SimulationConfig) -> None:
 
 
 if __name__ == "__main__":
-    serve(lambda config, cell: Run(config, cell, FakePopulation(config)))
+    serve(lambda config, cell: RunningCell(config, cell, FakePopulation(config)))

@@ -16,7 +16,7 @@ from swarm_node.node.episodes import replayed
 from swarm_node.rollouts.groups import Group
 from swarm_node.settings import GenerationConfig, LearningConfig, RoundConfig
 from swarm_node.settings.simulation import AttackConfig
-from swarm_node.simulation.arms import Arm, Cell, Record
+from swarm_node.simulation.arms import Arm, Cell, FinishedCell
 from swarm_node.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
 from swarm_node.simulation.attacks.payloads import FORGERIES, PAYLOADS, payload_of, wrong
 from swarm_node.simulation.cell import run_cell
@@ -205,7 +205,7 @@ class Swarm:
 
 def attack_summary(config, defence):
     cell = Cell(Arm(2, 2), config.seed)
-    record = Record(cell, tuple(run_cell(config, cell, Swarm(config, defence))), 1.0)
+    record = FinishedCell(cell, tuple(run_cell(config, cell, Swarm(config, defence))), 1.0)
     assert all(done.nodes == 2 and done.node_rewards[2:] == (None, None) for done in record.rounds)
     return build_report(config, [record]).arms["2/2"].attack
 

@@ -4,6 +4,7 @@ import pytest
 
 from swarm_node.simulation.arms import parse_arm
 from swarm_node.simulation.conclusion import conclusion, of_100
+from swarm_node.simulation.plot import label
 from swarm_node.simulation.report import ArmSummary, AttackSummary, HeldOut, Report
 
 ROUNDS = (3, 6, 9, 12)
@@ -187,3 +188,11 @@ def test_without_new_questions_without_a_lone_node_or_without_a_swarm_the_way_to
 
 def test_halves_of_a_question_go_up_whatever_the_binary_fraction():
     assert [of_100(share) for share in (0.085, 0.125, 0.004, 0.995, 1.0)] == [9, 13, 0, 100, 100]
+
+
+def test_a_legend_names_arms_for_somebody_who_does_not_know_how_they_are_written():
+    named = {name: label(name, arm_of(name, None)) for name in ("4/4", "8/0:all:dynamic_sampling")}
+    assert named == {
+        "4/4": "sharing: 4 own, 4 of others",
+        "8/0:all:dynamic_sampling": "alone: 8 own, all tasks, dynamic sampling",
+    }

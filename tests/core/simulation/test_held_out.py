@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from swarm_node.simulation.arms import Arm, Cell, Record, cell_config
+from swarm_node.simulation.arms import Arm, Cell, FinishedCell, cell_config
 from swarm_node.simulation.cell import run_cell, summary
 from swarm_node.simulation.report import area, ci95, held_out
 
@@ -35,7 +35,7 @@ def rows(fakes, configure):
 
 def test_accuracy_over_local_and_others_tasks(rows):
     local = [frozenset(["gcd/tiny"]), frozenset(["lcm/tiny"]), frozenset(["gcd/tiny", "lcm/tiny"])]
-    record = Record(Cell(Arm(8, 0), 0), tuple(rows), 1.0)
+    record = FinishedCell(Cell(Arm(8, 0), 0), tuple(rows), 1.0)
     found = held_out([record], local)
     assert found is not None and found.rounds == (10, 20)
     assert found.all_tasks[0] == pytest.approx(((0.25 + 0.1) / 2, (0.5 + 0.5 + 0.2) / 3))

@@ -11,8 +11,8 @@ from swarm_node.simulation.arms import all_cells
 from swarm_node.simulation.engines.engine import Worker
 from swarm_node.simulation.worker_messages import (
     WORKER,
-    Order,
     RoundMessage,
+    RunCell,
     read_order,
     write_order,
 )
@@ -56,4 +56,4 @@ def test_what_is_cut_off_is_no_message_and_nonsense_is_told(said, expected, tmp_
         "-c",
         f"import os, sys; print('hello'); os.write(int(sys.argv[-1]), {said!r})",
     )
-    assert list(Worker(words, tmp_path / "log", {}, Order("{}", "1/0", 0)).messages()) == expected
+    assert list(Worker(words, tmp_path / "log", {}, RunCell("{}", "1/0", 0)).messages()) == expected

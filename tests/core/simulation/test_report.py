@@ -5,7 +5,7 @@ import pytest
 
 from swarm_node.rollouts.groups import combined
 from swarm_node.settings.simulation import SimulationConfig
-from swarm_node.simulation.arms import Arm, Cell, Record
+from swarm_node.simulation.arms import Arm, Cell, FinishedCell
 from swarm_node.simulation.cell import summary
 from swarm_node.simulation.plot import subline
 from swarm_node.simulation.report import build_report, ci95, t_975
@@ -47,7 +47,7 @@ def record(fakes, config, arm, seed, rewards, **changes):
         }
         rejected = {node: report.rejected for node, report in reports.items()}
         rounds.append(summary(config, cell, number, reports, rejected=rejected, wall=2.0))
-    return Record(cell, tuple(rounds), 500.0 + seed)
+    return FinishedCell(cell, tuple(rounds), 500.0 + seed)
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_every_metric_of_a_simulation_is_in_its_rounds_and_its_report() -> None:
     reports = {0: different(), 1: different(2, steps=0)}
     done = summary(config, Cell(Arm(4, 4), 0), 0, reports, rejected={}, wall=1.0)
     assert done.metrics == combined(list(reports.values()))
-    arm = build_report(config, [Record(Cell(Arm(4, 4), 0), (done,), 1.0)]).arms["4/4"]
+    arm = build_report(config, [FinishedCell(Cell(Arm(4, 4), 0), (done,), 1.0)]).arms["4/4"]
     assert {name: curves[0][0] for name, curves in arm.metrics.items()} == {
         name: float(f"{value:.6g}") for name, value in done.metrics.items()
     }

@@ -10,7 +10,7 @@ from swarm_node.common.files import plain
 from swarm_node.settings import ModelConfig
 from swarm_node.settings.simulation import FaultsConfig
 from swarm_node.simulation import cell_pool
-from swarm_node.simulation.arms import Record, all_cells, cell_config
+from swarm_node.simulation.arms import FinishedCell, all_cells, cell_config
 from swarm_node.simulation.cell import summary
 from swarm_node.simulation.folder import ReportFolder
 from swarm_node.simulation.main import simulate
@@ -183,7 +183,7 @@ def test_a_finished_cell_of_an_arm_by_its_earlier_name_is_kept(configure, fakes)
     (cell,) = all_cells(config)
     reports = {0: fakes.report(0, 0), 1: fakes.report(1, 0), 2: fakes.report(2, 0)}
     done = summary(cell_config(config, cell), cell, 0, reports, rejected={}, wall=1.0)
-    kept = json.loads(json.dumps(plain(asdict(Record(cell, (done,), 1.0)))))
+    kept = json.loads(json.dumps(plain(asdict(FinishedCell(cell, (done,), 1.0)))))
     kept["cell"]["arm"]["ways"] = ["sft"]
     (config.out / "cells").mkdir(parents=True)
     (config.out / "cells" / "4_4_sft-0.json").write_text(json.dumps(kept))

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from protocol.identity import Identity, public_key
 from swarm_node.common.errors import UserError
 from swarm_node.network.transport.multiaddr import to_bytes
-from swarm_node.swarm.code import MAX_CHARS, PREFIX, Asked, Invitation, decode, encode
+from swarm_node.swarm.code import MAX_CHARS, PREFIX, Invitation, RequiredEnvironment, decode, encode
 
 PEER, OTHER = (Identity.from_seed_bytes(bytes([k]) * 32).peer_id for k in (1, 2))
 HOME = Invitation(
     (f"/ip4/192.168.1.20/tcp/31330/p2p/{PEER}", f"/ip6/2001:db8::1/udp/1/quic-v1/p2p/{PEER}"),
     "friends",
-    (Asked("dataset", "2c9f", ("dataset/train",), "tickets.csv"),),
+    (RequiredEnvironment("dataset", "2c9f", ("dataset/train",), "tickets.csv"),),
     2,
 )
 DOOR = (public_key(PEER), to_bytes("/ip4/192.168.1.20/tcp/31330"))
@@ -55,7 +55,9 @@ invitations = st.builds(
     Invitation,
     st.lists(addresses, min_size=1, max_size=3).map(tuple),
     names,
-    st.lists(st.builds(Asked, names, names, tasks, st.just("a b.csv")), max_size=3).map(tuple),
+    st.lists(
+        st.builds(RequiredEnvironment, names, names, tasks, st.just("a b.csv")), max_size=3
+    ).map(tuple),
     st.integers(0, 1024),
 )
 

@@ -18,7 +18,7 @@ from swarm_node.environments.dataset.environment import read
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.questions import DatasetConfig
-from swarm_node.swarm.code import Asked, Invitation, encode
+from swarm_node.swarm.code import Invitation, RequiredEnvironment, encode
 from swarm_node.swarm.inviting import chosen, of_node
 from tests.commands import ended, killed_in_the_end, started
 from tests.waiting import until
@@ -56,13 +56,15 @@ def test_tasks_that_a_node_chose_from_are_not_part_of_a_code(tmp_path: Path) -> 
         "questions": {"basics": "2"},
         "training": {"asks": {"basics": ["next/few"]}, "at_once": 10},
     }  # fmt: skip
-    assert of_node(tmp_path, answer).asked == (Asked("basics", "2", ("next/few",)),)
+    assert of_node(tmp_path, answer).asked == (RequiredEnvironment("basics", "2", ("next/few",)),)
     answer["training"]["chooses"] = True
     assert of_node(tmp_path, answer) == Invitation((LAN,), "friends")
 
 
 def test_a_code_becomes_values_and_never_an_option_of_its_own() -> None:
-    said = Invitation((LAN,), "--home", (Asked("basics", "1", ("--seed/7", "next/few")),), 2)
+    said = Invitation(
+        (LAN,), "--home", (RequiredEnvironment("basics", "1", ("--seed/7", "next/few")),), 2
+    )
     assert tomllib.loads(remembered(said, NodeConfig(seed=3), {"seed", "environment.at_once"})) == {
         "swarm": "--home",
         "network": {"suggested": [LAN]},
@@ -78,7 +80,11 @@ def test_a_file_of_questions_must_be_the_same(tmp_path: Path) -> None:
     other.write_text(rows.read_text().replace("39 + 1", "40 + 1"))
     version = read(DatasetConfig(file=str(rows))).version
     code = encode(
-        Invitation((LAN,), "friends", (Asked("dataset", version, ("dataset/train",), rows.name),))
+        Invitation(
+            (LAN,),
+            "friends",
+            (RequiredEnvironment("dataset", version, ("dataset/train",), rows.name),),
+        )
     )
     home = tmp_path / "home"
     for flags in ([], ["--dataset.file", str(other)]):
@@ -117,7 +123,11 @@ def test_two_computers_need_one_command_each_and_the_second_remembers(tmp_path: 
 
 def joined(home: Path, *flags: str) -> tuple[str, list[str]]:
     """What `join` remembers in the home, and the flags that it hands on to `run`."""
-    code = encode(Invitation((LAN,), "friends", (Asked("dataset", "1", ("dataset/train",), "q"),)))
+    code = encode(
+        Invitation(
+            (LAN,), "friends", (RequiredEnvironment("dataset", "1", ("dataset/train",), "q"),)
+        )
+    )
     given: list[str] = []
     patched = replace(RUN, do=given.extend)
     with patch.object(join, "RUN", patched), patch.object(join, "check"):

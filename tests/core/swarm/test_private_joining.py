@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from protocol.card import told as as_people_read
-from protocol.member import Refusal
+from protocol.member import ProofFault
 from swarm_node.commands.status import ask
 from swarm_node.home.folder import load_identity
 from swarm_node.network.process.keeper import PROOF_FILE, load_proof
@@ -52,11 +52,11 @@ def test_a_card_says_who_may_let_in_and_who_is_out(tmp_path: Path) -> None:
         ("swarm", "admit", file, "--key"),
     )
     assert len(code) < 450 and len(decode(code).proof) == 132
-    assert as_people_read(Refusal.UNKNOWN) in said(*admit, tmp_path / "signer.key")
+    assert as_people_read(ProofFault.UNKNOWN) in said(*admit, tmp_path / "signer.key")
     own = load_identity(tmp_path / "a").peer_id
     for flags, row, why in (
-        (("--revoked", own), f"+ revoked     {own}", Refusal.REVOKED),
-        (("--revoked", "none", "--chain", "1"), "+ chain       1", Refusal.TOO_LONG),
+        (("--revoked", own), f"+ revoked     {own}", ProofFault.REVOKED),
+        (("--revoked", "none", "--chain", "1"), "+ chain       1", ProofFault.TOO_LONG),
         (("--admit", "none"), "- chain       1", None),
     ):
         said("swarm", "next", file, *flags)
@@ -104,4 +104,4 @@ def test_a_newcomer_enters_by_the_code_of_a_member_who_is_gone_and_no_stranger_d
             )
         assert any("private; a member until" in each for each in ask(a)["besides"])
     (c / PROOF_FILE).write_bytes(load_proof(b))  # the proof of another node
-    assert str(Refusal.NOT_OWN) in said("run", "--home", c)
+    assert str(ProofFault.NOT_OWN) in said("run", "--home", c)

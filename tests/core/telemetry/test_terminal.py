@@ -173,7 +173,7 @@ def test_micro_batches_halved_for_lack_of_memory_are_told(round_report):
 
 def test_which_tasks_were_chosen_is_a_row_of_the_live_view_and_a_line_of_a_log(round_report):
     chosen = Chosen(12, {"gcd/easy": 0.25, "lcm/easy": 0.5}, {"products/easy": 1.0}, 3)
-    told = "2 practised, 1 learned, 3 not asked yet; right of late: gcd/easy 25%, lcm/easy 50%"
+    told = "2 practised, 1 learned, 3 not tried yet; recently right: gcd/easy 25%, lcm/easy 50%"
     assert plain(chosen) == [f"tasks after 12 rounds: {told}"]
     view, above = live(chosen, RoundDone(round_report()))
     assert f"tasks       {told}" in view and "tasks after" not in above

@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM
 
 from swarm_node.common.errors import UserError
 from swarm_node.generation.generator import BatchGenerator
-from swarm_node.node.checkpoints import Keeper
+from swarm_node.node.checkpoints import CheckpointWriter
 from swarm_node.node.evaluation import Measured
 from swarm_node.policy.device import OutOfMemory, attempt, is_shortage, pin, probed
 from swarm_node.policy.loading import load_policy
@@ -246,7 +246,7 @@ def test_a_checkpoint_is_given_up_with_a_warning(tmp_path, monkeypatch) -> None:
         def close(self) -> None:
             pass
 
-    keeper = Keeper(
+    keeper = CheckpointWriter(
         NodeConfig(home=tmp_path),
         node,
         node.trainer.policy,

@@ -46,7 +46,7 @@ def any_spelling(data: bytes, kind: type[Message]) -> Message | Rejected:
     return decode(data, kind)
 
 
-def a_byte_behind(data: bytes) -> list[wire.Item] | Rejected:
+def a_byte_behind(data: bytes) -> list[wire.CarriedAnnouncement] | Rejected:
     found = wire.decode_items(data)
     return wire.decode_items(data[:-1]) if isinstance(found, Rejected) else found
 

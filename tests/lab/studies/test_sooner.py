@@ -33,15 +33,15 @@ def test_a_level_is_reached_between_two_evaluations_at_the_first_or_never():
     assert sooner.time_to(0.6, rounds, accuracies) is None
 
 
-def test_times_are_compared_up_to_the_price_to_which_all_runs_were_followed():
+def test_times_are_compared_up_to_the_price_at_which_all_are_known():
     lone = [report([0.0, 0.1, 0.2, 0.3]), report([0.0, 0.0, 0.0, 0.0])]
     sharing = [report([0.2, 0.4]), report([0.1, 0.3])]
     compared, of_lone, of_sharing = sooner.sooner("x", lone, sharing, "rounds", 0.2)
-    # All were followed for four rounds: both lone runs are censored there, though one is right
-    # after six
-    assert (compared.mean, of_lone) == (4.0, 0)
+    # The second lone run never reached it, and was followed for eight rounds. The others are known
+    # for ever, though those that share ended after four.
+    assert (compared.mean, of_lone) == (pytest.approx((6.0 + 8.0) / 2), 1)
     assert (compared.base, of_sharing) == (pytest.approx((2.0 + 3.0) / 2), 2)
-    assert compared.ratio == pytest.approx(1.6)
+    assert compared.ratio == pytest.approx(2.8)
 
 
 def test_a_dearer_round_makes_the_same_rounds_a_longer_time():
@@ -64,14 +64,14 @@ def test_a_run_that_is_censored_can_only_make_the_ratio_smaller():
     ratios = [
         sooner.sooner("x", lone, sharing, "rounds", 0.2)[0].ratio or 0.0 for lone in (short, long)
     ]
-    assert ratios[0] == ratios[1] == 2.0  # the runs that share ended after four rounds
+    assert ratios == [2.0, 3.0]
     never = [report([0.0, 0.0])] * 2
     assert sooner.sooner("x", short, never, "rounds", 0.2)[0].ratio == 1.0
 
 
-def test_levels_are_shares_of_what_the_lone_learners_reach_in_the_middle_of_their_runs():
+def test_levels_are_shares_of_what_the_lone_learners_reach_at_the_end():
     reports = [report([0.1, 0.2, 0.3, 0.4]), report([0.1, 0.4, 0.5, 0.6])]
-    assert sooner.levels(reports) == pytest.approx([0.15, 0.225, 0.3])
+    assert sooner.levels(reports) == pytest.approx([0.25, 0.375, 0.5])
 
 
 def test_every_run_is_one_that_simulate_takes_and_has_a_folder_of_its_own(tmp_path):

@@ -112,7 +112,7 @@ def derivative(polynomial: Polynomial, variable: str) -> Polynomial:
 
 
 def parse(text: str, variables: frozenset[str] = frozenset()) -> Polynomial:
-    """Exact value of `text`. `^` is no power, as in Python. Raises Unreadable."""
+    """Exact value of `text`. `^` is not a power, as in Python. Raises Unreadable."""
     tree = _tree(text)
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.expr)]
     if len(nodes) > MAX_NODES:

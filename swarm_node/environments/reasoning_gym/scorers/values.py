@@ -272,7 +272,7 @@ def partitions(answer: str, entry: Entry) -> float:
 
 
 def real_roots(answer: str, entry: Entry) -> float:
-    """1.0 for all roots, less the farther off they are. The library skips what is no number."""
+    """1.0 for all roots, less the farther off they are. The library skips what is not a number."""
     parts = answer.split(",", MAX_ROOTS)
     if len(parts) > MAX_ROOTS:
         return 0.0
