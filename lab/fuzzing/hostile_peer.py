@@ -22,7 +22,6 @@ and has no groups.
 
 import argparse
 import asyncio
-import hashlib
 import json
 import os
 import random
@@ -35,6 +34,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lab.benchmarks.network import group as noise
+from lab.benchmarks.seeded import SYBILS, identities
 from lab.fuzzing.hostile_answers import of_kind
 from protocol import codec, limits, wire
 from protocol.addressing import FINGERPRINT, fixed_seed, question_seed
@@ -48,7 +48,6 @@ from swarm_node.settings import LearningConfig, NetworkConfig
 
 KINDS = ("hangs", "reflections", "floods", "poison", "junk")
 TAKERS = ("flooder", "replayer", "sybils", "plagiarist")  # that want more than a share of training
-SYBILS = 8
 SEARCH_SECONDS = 0.5  # of CPU time for a plagiarist's search, in each of its rounds
 TARGETS = 512  # groups of others of which a plagiarist looks for a copy
 PAYLOAD = "\n"  # white space that a scorer overlooks
@@ -413,12 +412,6 @@ async def attack(options: argparse.Namespace) -> None:
     while not watch.done():
         counts["identities"] += 1
         await HostilePeer(options, counts).live(options.life)
-
-
-def identities(seed: str, count: int) -> list[Identity]:
-    """The identities of a peer with this seed; none without a seed."""
-    seeds = [hashlib.sha256(f"{seed}/{number}".encode()).digest() for number in range(count)]
-    return [Identity.from_seed_bytes(each) for each in seeds] if seed else []
 
 
 def _digest(dataset: str, config_id: str) -> str:

@@ -23,8 +23,8 @@ from typing import Any
 
 from lab.benchmarks import command
 from lab.benchmarks.internet.namespaces import Internet, Namespace, reason
+from lab.benchmarks.seeded import SYBILS, identities
 from lab.benchmarks.waiting import until
-from lab.fuzzing.hostile_peer import SYBILS, identities
 from lab.studies import guests
 from lab.studies.attackers import Attackers
 from protocol.messages import PeerId

@@ -340,12 +340,10 @@ class Inbox:
             for group, result in paired(unscored, score(unscored)):
                 self.scored(group, result)
         draw.look(entries)
-        results = [entry.result for entry in trusted]
         scored = list[Group]()
-        for result in results:
-            if isinstance(result, Group):
-                copied = result.informative and self._copies.is_copy(result)
-                (draw.copies if copied else scored).append(result)
+        for group in _groups_of(trusted):
+            copied = group.informative and self._copies.is_copy(group)
+            (draw.copies if copied else scored).append(group)
         draw.considered += scored
         return scored
 

@@ -278,13 +278,13 @@ class Gossip:
             entry = view.get(peer)
             return entry is None or now - entry.made >= OLD
 
-        known = [
+        asked = {
             contact.peer
             for contact in self._knowledge.contacts
             if contact.remembered < math.inf and contact.tried == -math.inf
-        ]
-        steady = sorted(self._knowledge.steady().union(known).difference(busy))
-        able = [peer for peer in steady if is_old(peer) and self._may_call(peer, now)]
+        }
+        asked.update(filter(is_old, self._knowledge.steady()))
+        able = [peer for peer in sorted(asked.difference(busy)) if self._may_call(peer, now)]
         able.sort(key=self._knowledge.contacts.tried)
         return [self._ask_for_its_own(peer, now) for peer in able[:KEPT]]
 
