@@ -217,13 +217,13 @@ class Fetching:
         ]
         kept = [entry for entry in eligible if entry.announcement.author in steady]
         first = in_turn(kept, wanted // 2, party, rng)
-        young = youngest(
-            [entry for entry in eligible if entry not in first], max(MIN_CHOICE, YOUTH * wanted)
-        )
-        # Parties of the first ones have had their turn
-        rest = in_turn([*first, *young], len(first) + len(young), party, rng)
         authors = [entry.announcement.author for entry in first]
-        authors += [entry.announcement.author for entry in rest if entry not in first]
+        others = [entry for entry in eligible if entry.announcement.author not in authors]
+        young = youngest(others, max(MIN_CHOICE, YOUTH * wanted))
+        rest = in_turn(young, len(young), party, rng)
+        served = set(map(party, first))
+        rest.sort(key=lambda entry: party(entry) in served)  # these have had their turn
+        authors += [entry.announcement.author for entry in rest]
         return self._wants(authors[:wanted], parties, offers, even)
 
     def _wants(

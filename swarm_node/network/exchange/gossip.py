@@ -14,9 +14,9 @@ from protocol.messages import Announcement, PeerId, Rejected
 from swarm_node.network.actions import Action
 from swarm_node.network.backend import Failure
 from swarm_node.network.exchange.knowledge import REFRESH, Knowledge, PendingCall
-from swarm_node.network.exchange.peers import BAD_REPLY_POINTS, Contact
+from swarm_node.network.exchange.peers import ANCHORS, BAD_REPLY_POINTS, Contact
 from swarm_node.network.exchange.view import CAPACITY, MAX_AGE, HeardAnnouncement, by_network
-from swarm_node.network.parties import fair_sample, full, is_public, network_of
+from swarm_node.network.parties import fair_sample, full, in_turn, is_public, network_of
 
 OVERTAKEN = (
     "own announcements newer than ours: lost memory, or two nodes with one identity"  # counter
@@ -270,7 +270,7 @@ class Gossip:
     def _keep(self, now: float) -> list[Action]:
         """Asks some steady peers whose announcements are old or not in the view for their own
         ones. So they stay in the view although others say nothing of them. Peers that an earlier
-        run knew are asked once.
+        run knew are asked once, and others where this node knows too few.
         """
         busy, view = self._knowledge.busy(wire.EXCHANGE), self._knowledge.view
 
@@ -286,7 +286,27 @@ class Gossip:
         asked.update(filter(is_old, self._knowledge.steady()))
         able = [peer for peer in sorted(asked.difference(busy)) if self._may_call(peer, now)]
         able.sort(key=self._knowledge.contacts.tried)
-        return [self._ask_for_its_own(peer, now) for peer in able[:KEPT]]
+        feelers = self._feelers(KEPT - len(able), now) if len(able) < KEPT else []
+        return [self._ask_for_its_own(peer, now) for peer in [*able[:KEPT], *feelers]]
+
+    def _feelers(self, count: int, now: float) -> list[PeerId]:
+        """Peers of the view that have never answered this node, drawn by networks, while it has
+        fewer anchors than it may have. It finds out itself who is there, as early as it can: who
+        answers now is known longer than all who come later.
+        """
+        knowledge = self._knowledge
+        if len(knowledge.contacts.anchors) >= ANCHORS:
+            return []
+        busy = knowledge.busy(wire.EXCHANGE)
+        unknown = [
+            entry
+            for entry in knowledge.view
+            if not knowledge.contacts.has_answered(entry.announcement.author)
+            and entry.announcement.author not in busy
+            and self._may_call(entry.announcement.author, now)
+        ]
+        drawn = in_turn(unknown, count, by_network, knowledge.rng)
+        return [entry.announcement.author for entry in drawn]
 
     def _ask_for_its_own(self, peer: PeerId, now: float) -> Action:
         """The call that asks a peer for its own announcement alone. It says nothing of this node,

@@ -155,6 +155,11 @@ class Contacts:
         contact = self._contacts.get(peer)
         return contact is None or now >= contact.retry
 
+    def has_answered(self, peer: PeerId) -> bool:
+        """Whether this peer ever answered a call."""
+        contact = self._contacts.get(peer)
+        return contact is not None and contact.answered
+
     def tried(self, peer: PeerId) -> float:
         """When this peer was called last, in seconds."""
         contact = self._contacts.get(peer)
