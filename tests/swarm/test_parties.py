@@ -81,7 +81,9 @@ class Impostor:
 
     def answer(self, caller: Caller, protocol: str, request: bytes, now: float) -> bytes:
         if protocol == wire.EXCHANGE:
-            return wire.encode_items([wire.Item(0, sealed) for sealed in self.sealed[:24]])
+            limit = getattr(wire.decode_exchange(request), "limit", 0)
+            items = [wire.CarriedAnnouncement(0, sealed) for sealed in self.sealed[:limit]]
+            return wire.encode_items(items)
         asked = wire.decode_pull(request)
         assert not isinstance(asked, Rejected)
         return wire.encode_groups([self.envelopes.get(key, b"") for key in asked[1]])
