@@ -3,6 +3,7 @@
 from collections import Counter
 from functools import partial
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +35,7 @@ def rounds_of(swarm: Swarm, reader: SimulatedPeer, count: int, want: int = 4) ->
         swarm.run(10)
 
 
+@pytest.mark.slow
 def test_sybils_of_one_network_are_read_as_often_as_one_honest_author() -> None:
     swarm = Swarm(every=10.0)
     reader = swarm.add(want=0, groups=0)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,7 @@ def scored_alike(groups: Sequence[Group]) -> list[Group]:
     return [group.scored((0.0, 1.0)) for group in groups]
 
 
+@pytest.mark.slow
 def test_a_flooder_gets_no_more_than_the_others_where_they_leave_places_empty() -> None:
     """Drawn by chance alone it had nine of ten places."""
     honest = {name: 0.3 for name in ("ann", "bob", "cat", "dan")}
@@ -59,6 +61,7 @@ def test_a_flooder_gets_no_more_than_the_others_where_they_leave_places_empty() 
     assert min(places[name] for name in honest) >= 0.8 * places.total() / 5
 
 
+@pytest.mark.slow
 def test_a_flooder_gets_no_more_than_the_others_where_groups_serve_again() -> None:
     honest = {name: 0.1 for name in ("ann", "bob", "cat", "dan")}
     places = trained_on({**honest, "flooder": 16.0}, 2000, 4, 0.2)
