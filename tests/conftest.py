@@ -45,7 +45,8 @@ LONGEST = (  # files of half a minute and more, the longest first
     "swarm/test_resume.py", "network/test_real_networks.py",
     "network/test_mixed_swarm.py", "swarm/test_plugins.py",
     "core/environments/test_dataset_bounds.py", "core/environments/test_taskset.py",
-    "swarm/test_secrets.py", "swarm/test_own_task.py", "lab/benchmarks/test_benchmarks.py",
+    "swarm/test_secrets.py", "swarm/test_own_task.py", "swarm/test_workers.py",
+    "lab/benchmarks/test_benchmarks.py",
 )  # fmt: skip
 
 # A deadline would test how busy the machine is

@@ -318,6 +318,11 @@ def parser(module: str, doc: str | None, *sizes: str) -> argparse.ArgumentParser
     return made
 
 
+def question(now: Round, index: int) -> Question:
+    """A question of no environment that ships."""
+    return _QUESTION.model_copy(update={"seed": int(now), "index": index})
+
+
 def workload(arguments: argparse.Namespace) -> Workload:
     """The workload that the command line names."""
     sizes = tuple(arguments.sizes or ())

@@ -53,7 +53,7 @@ def registered(kind: str) -> dict[str, EntryPoint]:
     points = _points()
     if not any(map(is_ours, points.select(group="swarm_node.environments"))):
         raise UserError(
-            "the installed swarm-node is of another version than this code: run make install, or "
+            "the installed package has another version than this code: run make install, or "
             "pip install again"
         )
     found = points.select(group=f"swarm_node.{kind}") if kind in GROUPS else []

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isnan
 from statistics import fmean
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -39,14 +39,30 @@ from swarm_node.policy.device import OutOfMemory, attempt, on_host, probed, to_d
 from swarm_node.policy.hardware import exact_device
 from swarm_node.policy.llama.llama_decoder import LlamaDecoder, shares
 from swarm_node.policy.policy import COARSE, Policy, agreement
-from swarm_node.rollouts.groups import Completions, Sample, Skipped, Tokens, Turns
+from swarm_node.rollouts.groups import Completions, Sample, Skipped, Tokens
 from swarm_node.settings import GenerationConfig
 
 # Tokens of a completion up to which adapters are not merged, on a CPU with plenty of memory. What
 # they then cost each step is less than a new copy of the base, laid out again, for every round. On
 # a card they are never merged: memory is what it lacks
 UNMERGED_UP_TO = 16
+TOO_LONG = Skipped("prompt longer than the context")
 PROMPTS = 32  # prompts whose keys and values are held at once, if the base is shared to save memory
+
+
+Contexts = Sequence[str | Sequence[int]]  # prompts, or the ids before a turn
+
+
+class Writes(Protocol):
+    """What writes completions: `Turns`, which may begin at a later row of the stream."""
+
+    def __call__(
+        self, contexts: Contexts, group_size: int, stream: str, first: int = 0, /
+    ) -> list[Completions | Skipped]:
+        """`group_size` completions of each context. `first`: the row of the stream that the first
+        completion draws from, where another process writes those of the rows before.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +148,7 @@ class BatchGenerator:
     def decoder_name(self) -> str:
         return self._decoder_type.__name__
 
-    def open(self, *, goes_on: bool) -> Turns:
+    def open(self, *, goes_on: bool) -> Writes:
         """See interfaces.Generator. Where turns follow, one decoder takes them all, so it knows the
         contexts of the turn before.
         """
@@ -141,22 +157,26 @@ class BatchGenerator:
         return self.generate
 
     def generate(
-        self, prompts: Sequence[str | Sequence[int]], group_size: int, stream: str
+        self, prompts: Contexts, group_size: int, stream: str, first: int = 0
     ) -> list[Completions | Skipped]:
         """`group_size` episodes of one turn for each prompt. A prompt longer than the context
-        allows is skipped.
+        allows is skipped. `first`: see `Writes`.
         """
         writing = self._begin(self._stops)
         if self._persists and self._between:
             writing.decoder, writing.graphs = self._between.pop()
             with without_gradients(self._policy):
                 writing.decoder.renew()
-        groups = writing.completed(prompts, group_size, stream)
+        groups = writing.completed(prompts, group_size, stream, first)
         if self._persists and isinstance(writing.decoder, LlamaDecoder):
             keeps = self._policy.keeps_decoder
             writing.decoder.rest(keep=keeps)
             self._between.append((writing.decoder, writing.graphs if keeps else Graphs()))
         return groups
+
+    def fitting(self, contexts: Contexts) -> tuple[list[list[int]], list[int]]:
+        """See `fitting`."""
+        return fitting(self._policy, self._config, contexts)
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
         """See interfaces.Generator."""
@@ -204,32 +224,25 @@ class Decoding:
     graphs: Graphs = field(default_factory=Graphs)
 
     def completed(
-        self, contexts: Sequence[str | Sequence[int]], group_size: int, stream: str
+        self, contexts: Contexts, group_size: int, stream: str, first: int = 0
     ) -> list[Completions | Skipped]:
         """`group_size` completions of each context, which is a prompt or the ids before a turn. One
-        that is longer than the model's context allows is skipped.
+        that is longer than the model's context allows is skipped. `first`: see `Writes`.
         """
-        encoded = [
-            self.policy.encode_prompt(each) if isinstance(each, str) else list(each)
-            for each in contexts
-        ]
-        room = self.policy.context_length - self.config.max_completion_length
-        fits = [i for i, ids in enumerate(encoded) if 0 < len(ids) <= room]
+        encoded, fits = fitting(self.policy, self.config, contexts)
         found: dict[int, Completions | Skipped] = {}
         done, most = 0, len(fits) if self.policy.base is None else PROMPTS
         while done < len(fits):
             rest = [encoded[i] for i in fits[done : done + most]]
             some = rest[: max(1, self.pace.admits(fmean(map(len, rest))) // group_size)]
-            sampled = self._sample(some, group_size, stream, done * group_size)
+            sampled = self._sample(some, group_size, stream, first + done * group_size)
             self.pace.saw([len(one.ids) for group in sampled for one in group])
             for i, group in paired(fits[done : done + len(some)], sampled):
                 found[i] = (
                     self._finished(encoded[i], group) if group else Skipped("out of device memory")
                 )
             done += len(some)
-        return [
-            found.get(i, Skipped("prompt longer than the context")) for i in range(len(encoded))
-        ]
+        return [found.get(i, TOO_LONG) for i in range(len(encoded))]
 
     def _sample(
         self, prompts: list[list[int]], group_size: int, stream: str, first: int
@@ -348,6 +361,20 @@ class Decoding:
                     break
         over = to_device(stopped, row.device)
         return replace(at, length=to_device(length, row.device), running=at.running & ~over)
+
+
+def fitting(
+    policy: Policy, config: GenerationConfig, contexts: Contexts
+) -> tuple[list[list[int]], list[int]]:
+    """The ids of each context, and the indices of those behind which there is room for a
+    completion. Only these have rows in the stream of uniform numbers.
+    """
+    encoded = [
+        policy.encode_prompt(context) if isinstance(context, str) else list(context)
+        for context in contexts
+    ]
+    room = policy.context_length - config.max_completion_length
+    return encoded, [i for i, ids in enumerate(encoded) if 0 < len(ids) <= room]
 
 
 def _halved(whole: int, needed: int) -> int:

@@ -399,7 +399,7 @@ def build_network(
     seconds since 1970.
     """
     rules = build_rules(config, environment)
-    want = config.round.external_groups
+    want = config.round.most_external
     return RemoteNetwork(
         identity, config.home.expanduser(), config.network, rules, want, progress, today=today
     )

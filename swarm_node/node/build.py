@@ -22,6 +22,7 @@ from swarm_node.node.evaluation import Validation
 from swarm_node.node.guest import Guest, Traffic
 from swarm_node.node.learner import Learner, build_learner, scoring_ahead, set_aside
 from swarm_node.node.loop import Session
+from swarm_node.node.parallel import LOG, devices_of, side, with_workers
 from swarm_node.node.practice import Practice
 from swarm_node.node.round import Node
 from swarm_node.node.stopping import Interrupted, stoppable
@@ -59,7 +60,9 @@ def work(
         progress.note("model", named.described(config.model.name))
         kept = Kept(config)
         as_asked = kept.pinned()
-        config, tried = trainer_side(as_asked), Tried(home / FILE, kept.warnings.append)
+        devices = devices_of(as_asked)
+        config = side(trainer_side(as_asked), devices, 0)
+        tried = Tried(home / FILE, kept.warnings.append)
         with ExitStack() as stack:
             sharing = (
                 scoring_ahead(config, peer_id, progress.note)
@@ -69,13 +72,16 @@ def work(
             ahead = stack.enter_context(sharing)
             build = partial(build_learner, config, peer_id, environment, network)
             learner = kept.build(lambda resume: build(resume=resume, tried=tried, external=ahead))
-            config, policy, node = learner.config, learner.policy, learner.node
-            stack.callback(node.generator.close)
+            config, policy = learner.config, learner.policy
             view = node_terminal(console)
             stop.note = view.note
             telemetry.add(view)
             telemetry.add(progress)
             keep_records(telemetry, home, config, named.described(config.model.name))
+            warned = partial(_warned, telemetry)
+            learner = stack.enter_context(with_workers(devices, learner, home / LOG, warned))
+            node = learner.node
+            stack.callback(node.generator.close)
             telemetry.emit(RunStarted(f"node {peer_id}", str(home), learner.facts(), kept.done))
             kept.tell(telemetry)
             warn(telemetry, learner, environment)
@@ -90,13 +96,12 @@ def work(
                 node = choosing(node, environment, practice, validation)
             trainer = node.trainer
             stop.stepping, stop.counted = lambda: trainer.stepping, trainer.settle
-            log, warned = home / "generator.log", lambda text: telemetry.emit(Warned(text))
             runner = stack.enter_context(
                 driving(
                     as_asked,
                     node,
                     policy,
-                    log,
+                    home / "generator.log",
                     warned,
                     kept.done,
                     kept.waiting,
@@ -107,6 +112,7 @@ def work(
             keeper = CheckpointWriter(
                 config, node, policy, telemetry, kept.measured, monotonic, practice
             )
+            keeper.before = learner.compare
             stop.saving = lambda: keeper.seconds
             keeper.look()
             card = watch_of(config.limits, uuid_of(policy.device), monotonic, warned)
@@ -116,6 +122,10 @@ def work(
             watched = runner, keeper, validation, network, stop, telemetry, guest, traffic, progress
             aside = set_aside(as_asked, node, policy)
             Session(*watched, kept.done, aside=aside).run(config.max_rounds)
+
+
+def _warned(telemetry: Telemetry, text: str) -> None:
+    telemetry.emit(Warned(text))
 
 
 def choosing(node: Node, environment: Mixture, practice: Practice, validation: Validation) -> Node:

@@ -18,6 +18,8 @@ from swarm_node.common import plugins
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import build_environment, with_environment
 from swarm_node.generation.generator import BatchGenerator
+from swarm_node.generation.parallel import ParallelGenerator
+from swarm_node.node.guided import Guide
 from swarm_node.node.round import Node, judging
 from swarm_node.policy.aside import Aside
 from swarm_node.policy.batch import completion_lengths
@@ -52,6 +54,9 @@ class Learner:
     plan: Plan | None  # None for a device, or a model, of which too little is known
     policy: Policy
     node: Node
+    devices: tuple[str, ...] = ()  # where there are several
+    # Compares the weights on all devices
+    compare: Callable[[], None] = lambda: None
 
     def facts(self) -> dict[str, str]:
         """The model, where it runs and how, as the first lines of a run and its manifest show
@@ -61,7 +66,7 @@ class Learner:
         parameters = sum(p.numel() for p in policy.model.parameters())
         return {
             "model": f"{Path(policy.name).name} ({parameters / 1e6:.1f} M)",
-            "device": str(policy.device),
+            "device": ", ".join(self.devices) or str(policy.device),
             "rows": self.node.trainer.rows,
             "decoder": self.node.generator.decoder_name,
             "linear layers": policy.arithmetic,
@@ -128,7 +133,22 @@ def build_node(
         external=external,
         fill_with_local=not exact_mix,
         lengths=partial(completion_lengths, policy),
+        guide=build_guide(config, policy),
     )
+
+
+def build_guide(config: LearningConfig, policy: Policy) -> Guide | None:
+    """What lets right completions of peers guide this node's; None where nothing does. UserError
+    where another process generates, which does not hear of them.
+    """
+    if not config.round.prefix or not config.round.external_groups:
+        return None
+    if config.asynchronous.enabled:
+        raise UserError(
+            "round.prefix is for a node that generates and trains in one process: leave it, or "
+            "asynchronous.enabled, off"
+        )
+    return Guide(policy, config.round.prefix, config.round.external_groups)
 
 
 def build_generator(config: LearningConfig, policy: Policy) -> Generator:
@@ -162,7 +182,8 @@ def set_aside(config: NodeConfig, node: Node, policy: Policy) -> Aside | None:
             f"limits.rest free cannot move what {option} keeps on the GPU: remove one of the two"
         )
     generator, trainer = node.generator, node.trainer
-    assert isinstance(generator, BatchGenerator) and isinstance(trainer, GrpoTrainer)
+    assert isinstance(generator, BatchGenerator | ParallelGenerator)
+    assert isinstance(trainer, GrpoTrainer)
     return Aside(trainer.held, generator.rest)
 
 

@@ -22,6 +22,7 @@ from swarm_node.node.episodes import (
     plays_of,
     replayed,
 )
+from swarm_node.node.guided import Beginning, Guide
 from swarm_node.rollouts.cost import TOO_LONG, Lengths, Purse
 from swarm_node.rollouts.defence import LayeredDefence
 from swarm_node.rollouts.groups import (
@@ -38,6 +39,8 @@ from swarm_node.rollouts.groups import (
 )
 from swarm_node.rollouts.inbox import COPY, Draw, Inbox, Verdict
 from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
+from swarm_node.rollouts.pairs import fewer, in_pairs
+from swarm_node.rollouts.places import Places, filled_places
 from swarm_node.rollouts.sampler import Sampler, Seen, choose_local
 from swarm_node.rollouts.scoring_ahead import ExternalScoring, ScoringInStep
 from swarm_node.settings import RoundConfig
@@ -67,6 +70,7 @@ class Node:
     external: ExternalScoring | None = None  # None: they are scored as they are selected
     fill_with_local: bool = True  # whether local groups take the places of missing external ones
     lengths: Lengths | None = None  # None: a round trains on external groups of any length
+    guide: Guide | None = None  # None: no completion of a peer guides this node's
 
     def run_round(self, now: Round) -> RoundReport:
         return self.train(self.select(self.publish(self.generate(now, self.inbox.questions()))))
@@ -86,10 +90,17 @@ class Node:
     def generate(self, now: Round, others: Sequence[Question] = ()) -> Generated:
         """Local groups: completions of this round's prompts, scored here. `others`: questions of
         other nodes, answered in place of own ones, so that comparing costs no time. As many own
-        ones stay as local groups are trained on.
+        ones stay as local groups are trained on. So do the questions of guided groups.
         """
-        own = self.environment.sample(self.peer_id, now, self.own(len(others)))
+        beginnings = self.guide.take() if self.guide else []
+        count = self.own(len(others) + len(beginnings))
+        own = self.environment.sample(self.peer_id, now, count)
         groups, skipped, seconds = self._complete([*own, *others], now)
+        guided = list[Group]()
+        if beginnings:
+            guided, more_skipped, more_seconds = self._go_on(beginnings, now)
+            skipped = Counter(skipped) + Counter(more_skipped)
+            seconds = _sum(seconds, more_seconds)
         asked = set(others)
         answers = [group for group in groups if group.question in asked]
         return Generated(
@@ -98,6 +109,7 @@ class Node:
             skipped,
             seconds,
             answers,
+            guided,
         )
 
     def own(self, others: int) -> int:
@@ -124,7 +136,7 @@ class Node:
         groups of either kind there are and in which order others' groups are considered, and the
         defence what of them may be trained on. A group of a peer may serve several quick rounds,
         and one that is too long for this machine serves none. Where too few are there, local groups
-        take their places.
+        take their places; with `round.fill` it is also the other way round (`places.py`).
         """
         inbox, now = self.inbox, generated.round
         rng = Random(f"{self.seed}/{self.peer_id}/{now}")
@@ -133,16 +145,21 @@ class Node:
             taken, too_long = purse.admitted(self.network.collect(now))
             inbox.arrive(taken, now)
         self.sampler.begin(Seen(now, generated.groups, inbox.peers()))
-        local, spare, wanted = self._choose_local(generated.groups, rng)
+        places = self._places(generated, rng)
+        purse = purse.with_room_for(places.filled)
         with _timed(self.clock, "score") as scoring:
-            draw = self._draw(generated, wanted, purse, rng)
+            draw = self._draw(generated, places, purse, rng)
         unwanted = [Verdict(group, useful=False) for group in too_long]
         for verdict in [*inbox.settle(draw, now), *unwanted]:
             self.network.verdict(verdict.group, verdict.useful, verdict.fault)
-        serving = purse.affordable(inbox.serve(wanted, self.clock(), rng))
+        serving = purse.affordable(inbox.serve(places.wanted, self.clock(), rng))
         external = self._compared(serving, generated.answers, rng)
-        if self.fill_with_local:
-            local += spare[: max(0, wanted - len(external))]
+        if pairs := self.config.external_pairs:
+            external = [in_pairs(group, pairs, rng) for group in external]
+        local = places.with_spare(len(external)) if self.fill_with_local else places.local
+        if self.guide is not None:
+            stream = Random(f"{self.seed}/{self.peer_id}/{now}/guided")
+            self.guide.note(generated.groups, draw.passed, stream)
         seconds = _sum(generated.seconds, collecting, scoring)
         skipped = _left_out(draw, external, too_long)
         return Selection(
@@ -158,7 +175,7 @@ class Node:
         if self.watch is not None:
             self.watch(selection)
         groups = selection.generated.groups
-        written = groups + selection.generated.answers
+        written = groups + selection.generated.answers + selection.generated.guided
         samples = [sample for group in written for sample in group.samples]
         lengths = [sample.tokens.written for sample in samples if sample.tokens]
         endings = [sample.episode.ended for sample in samples]
@@ -189,22 +206,25 @@ class Node:
             external_reward=_mean([fmean(group.rewards) for group in selection.considered]),
             external_considered=len(selection.considered),
             external_by_peer=_by_peer(selection),
+            guided_informative=sum(group.informative for group in selection.generated.guided),
             seconds=_sum(dict.fromkeys(PHASES, 0.0), selection.seconds, seconds),
         )
 
     def _purse(self, own: Sequence[Group]) -> Purse:
         """What this round may spend on external groups, in tokens."""
         groups, given = self.config.external_groups, self.config.external_tokens
-        return Purse.of_round(own, groups, self.lengths, self.defence.adds, given)
+        added = fewer(self.defence.adds, 2 * self.config.external_pairs)
+        return Purse.of_round(own, groups, self.lengths, added, given)
 
-    def _draw(self, generated: Generated, wanted: int, purse: Purse, rng: Random) -> Draw:
-        """Considers groups of peers in the sampler's order, parties in turn, until `wanted` of them
-        are chosen or the purse is spent. What does not fit into it any more, or is more than a
-        party's share, waits for the next round.
+    def _draw(self, generated: Generated, places: Places, purse: Purse, rng: Random) -> Draw:
+        """Considers groups of peers in the sampler's order, parties in turn, until those that the
+        round has places for are chosen or the purse is spent. What does not fit into it any more,
+        or is more than a party's share, waits for the next round.
         """
+        wanted, usual = places.wanted, self.config.external_groups + places.filled
         scoring = self.external or ScoringInStep(partial(score_external, self.environment))
         candidates = scoring.candidates(
-            self.inbox, self.config.external_groups, generated.groups, self.sampler.reads_rewards
+            self.inbox, usual, generated.groups, self.sampler.reads_rewards
         )
         written_here = generated.groups + generated.answers
         draw = self.inbox.draw()
@@ -235,37 +255,68 @@ class Node:
             for local, external in self.inbox.answered(answers)
         ]
 
-    def _choose_local(
-        self, groups: Sequence[Group], rng: Random
-    ) -> tuple[list[Group], list[Group], int]:
-        """Local groups to train on, spare ones for places that no external group takes, and how
-        many external groups to look for.
+    def _places(self, generated: Generated, rng: Random) -> Places:
+        """The places of a round that generated this, with local groups in theirs. Guided groups
+        that teach take places of local ones.
         """
         local, external = self.sampler.split(self.config.local_groups, self.config.external_groups)
-        return *choose_local(groups, local, external, self.sampler.only_informative, rng), external
+        only_informative = self.sampler.only_informative
+        chosen, spare = choose_local(generated.groups, local, external, only_informative, rng)
+        chosen += [group for group in generated.guided if group.informative]
+        most = self.config.fill if self.config.external_groups else 0
+        return Places(chosen, spare, external, filled_places(local, chosen, most))
 
     def _complete(
         self, questions: Sequence[Question], now: Round
     ) -> tuple[list[Group], Counts, Seconds]:
         """A scored local group for each question that could be built, completed and scored."""
-        stream = f"{self.seed}/{self.peer_id}/{now}"
+
+        def written(groups: list[Group]) -> list[Group | Skipped]:
+            stream = self._stream(now)
+            return complete(self.environment, self.generator, groups, self.group_size, stream)
+
+        return self._scored(self._prompted(questions, now), written)
+
+    def _go_on(
+        self, beginnings: Sequence[Beginning], now: Round
+    ) -> tuple[list[Group], Counts, Seconds]:
+        """A scored guided group for each beginning whose question could be built."""
+        guide = self.guide
+        assert guide is not None
+        by_question = {beginning.question: beginning for beginning in beginnings}
+
+        def written(groups: list[Group]) -> list[Group | Skipped]:
+            given = [by_question[group.question] for group in groups]
+            stream = self._stream(now)
+            return guide.complete(self.generator, groups, given, self.group_size, stream)
+
+        return self._scored(self._prompted(list(by_question), now), written)
+
+    def _prompted(self, questions: Sequence[Question], now: Round) -> list[Group | Skipped]:
+        """A local group for each question, not completed yet."""
         prompts = self.environment.prompts(questions)
-        asked = [
+        return [
             prompt if isinstance(prompt, Skipped) else self._asked(question, prompt, now)
             for question, prompt in paired(questions, prompts)
         ]
+
+    def _scored(
+        self,
+        asked: Sequence[Group | Skipped],
+        written: Callable[[list[Group]], list[Group | Skipped]],
+    ) -> tuple[list[Group], Counts, Seconds]:
+        """The groups that `written` completes, scored; how many were skipped, and why."""
         with _timed(self.clock, "generate") as generating:
-            completed = onward(
-                asked,
-                lambda groups: complete(
-                    self.environment, self.generator, groups, self.group_size, stream
-                ),
-            )
+            completed = onward(asked, written)
         with _timed(self.clock, "score") as scoring:
             results = onward(completed, partial(score_groups, self.environment))
         skipped = Counter(result.reason for result in results if isinstance(result, Skipped))
         scored = [result for result in results if isinstance(result, Group)]
         return scored, skipped, _sum(generating, scoring)
+
+    def _stream(self, now: Round) -> str:
+        """The name of the random stream of a round's completions."""
+        return f"{self.seed}/{self.peer_id}/{now}"
 
     def _asked(self, question: Question, prompt: str, now: Round) -> Group:
         """A local group that is not completed yet."""

@@ -18,7 +18,7 @@ being tokenised. Here lengths are numbers. Pure: no torch, no clock.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from swarm_node.rollouts.groups import Group
@@ -52,8 +52,15 @@ def allowance(own: Sequence[Sequence[int]], groups: int, added: int | None) -> f
     """
     if not own:
         return float("inf")
-    like_own = fmean(trained_tokens(lengths, added) for lengths in own)
-    return groups * like_own + LONGER * sum(map(sum, own))
+    return groups * of_a_group(own, added) + LONGER * sum(map(sum, own))
+
+
+def of_a_group(own: Sequence[Sequence[int]], added: int | None) -> float:
+    """Tokens that an external group takes if its author writes as much as this node does, which
+    generated completions of these lengths; 0 where it generated none.
+    """
+    taken = [trained_tokens(lengths, added) for lengths in own]
+    return fmean(taken) if taken else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,7 @@ class Purse:
     allowed: float
     lengths: Lengths
     added: int | None = None  # completions of a group that are trained on; None: all of them
+    of_further: float = 0.0  # what each group more than usual may take
 
     @classmethod
     def of_round(
@@ -80,7 +88,16 @@ class Purse:
         if lengths is None:
             return cls(float("inf"), lambda group: (), added)
         counted = [lengths(group) for group in own]
-        return cls(given or allowance(counted, groups, added), lengths, added)
+        if given:
+            return cls(given, lengths, added)
+        allowed = allowance(counted, groups, added)
+        return cls(allowed, lengths, added, of_a_group(counted, added))
+
+    def with_room_for(self, groups: int) -> "Purse":
+        """The purse of a round that takes so many external groups more than usual, in places that
+        local ones leave. What the user allows stays as it is.
+        """
+        return replace(self, allowed=self.allowed + groups * self.of_further)
 
     def cost(self, group: Group) -> int:
         """The tokens that training on this group takes at most."""

@@ -286,6 +286,8 @@ class Generated:
     seconds: Seconds
     # Local completions of questions of other nodes
     answers: list[Group] = field(default_factory=list)
+    # The same behind the beginnings of right completions of those nodes
+    guided: list[Group] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,6 +456,13 @@ class RoundReport:
     external_by_peer: Mapping[PeerId, Mapping[str, int]] = field(default_factory=dict)
     # Of an asynchronous node, whose `seconds` do not add up to its wall time
     overlap: Overlap | None = None
+    guided_informative: Annotated[
+        int,
+        Metric(
+            "groups",
+            "local ones trained on that continue the beginning of a peer's right completion",
+        ),
+    ] = 0
 
 
 def _metrics(kind: type) -> dict[str, Metric]:

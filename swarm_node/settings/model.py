@@ -43,6 +43,13 @@ def _of_url(name: str) -> str:
     return owner_and_name[1]
 
 
+def _devices(text: str) -> str:
+    names = "".join(text.split())
+    if names != "auto" and not re.fullmatch(r"[1-9]\d{0,2}|[a-z]+(:\d+)?(,[a-z]+(:\d+)?)*", names):
+        raise ValueError("should be auto, a number from 1 on, or names such as cuda:0,cuda:1")
+    return names
+
+
 ModelName = Annotated[str, AfterValidator(_of_url)]
 Stops = Annotated[
     tuple[Annotated[str, Field(min_length=1), AfterValidator(_escapes), Words()], ...],
@@ -71,6 +78,12 @@ class ModelConfig(Section):
     device: Text = "auto"
     """Where the model runs: cpu, cuda, cuda:1 or mps. auto: CUDA if there is a GPU for it,
     otherwise the CPU.
+    """
+    devices: Annotated[str, AfterValidator(_devices), Words()] = "auto"
+    """On how many devices a node computes side by side, with one model: each of them generates a
+    part of the completions and computes a part of the gradients. auto: all NVIDIA or AMD cards of
+    one kind, if `model.device` is auto or cuda, otherwise one device. You can also give a number,
+    such as 2, or names, such as cuda:0,cuda:1 or cpu,cpu. 1: one device.
     """
     quantization: Literal["none", "nf4"] = "none"
     """Quantization of the frozen base model under LoRA. nf4: 4 bits a weight (QLoRA), which needs a

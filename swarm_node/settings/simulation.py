@@ -64,7 +64,8 @@ class SimulationConfig(LearningConfig):
     nodes, and without sharing there is only one node. dynamic_sampling: a node that trains alone
     generates groups until enough of them are informative. lean: a node generates only the local
     groups that it trains on. imitation: correct external completions are imitated, and have no
-    advantages.
+    advantages. fill: external groups also take the places of local groups that teach nothing, as
+    many of them as `round.fill` says, or all.
     """
     rounds: Positive = 150
     """Rounds of every arm and seed."""

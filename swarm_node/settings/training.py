@@ -30,17 +30,39 @@ class RoundConfig(Section):
     """Number of external groups, those of peers, in the training set of a round (J in the paper).
     0: train alone.
     """
+    fill: Count = 0
+    """External groups that a round may train on in addition to `external_groups`: one in the
+    place of each of its local groups that teaches nothing, because its completions are all wrong or
+    all right. So a round takes more while its own groups teach nothing, and fewer again when they
+    do. 0: none.
+    """
     external_tokens: Count = 0
     """Tokens of peers' completions that a round trains on at most. Longer groups are skipped and
     counted as "too long for this machine". 0: as many as if peers wrote as much as this node does,
     and a tenth of what its own completions of the round have, so that a round takes at most a tenth
     longer than among nodes like this one.
     """
+    external_pairs: Count = 0
+    """Completions of an external group that a round trains on: at most this number of those
+    that score above the mean of the group, and as many of the others. Fewer completions cost less.
+    0: train on all completions.
+    """
+    prefix: Count = 0
+    """Characters of a peer's right completion from which this node continues, where a group of
+    its own is all wrong. In its next round it completes the peer's question in place of one of its
+    own, starting with these characters, and trains on what it writes after them. It takes at most
+    half of a completion, and at most `external_groups` such groups a round. 0: never.
+    """
     sampler: Annotated[str, PlugIn("samplers")] = "uniform"
     """How the groups of a training set are chosen: a registered sampler, or FILE:CLASS.
     docs/how-to/sampler.md lists the samplers. uniform: skip uninformative groups, and choose from
     the others with equal probability, as in the paper.
     """
+
+    @property
+    def most_external(self) -> int:
+        """External groups that a round trains on at most."""
+        return self.external_groups + self.fill if self.external_groups else 0
 
 
 class TrainingConfig(Section):

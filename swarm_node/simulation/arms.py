@@ -106,6 +106,7 @@ def node_names(config: SimulationConfig) -> list[str]:
 WAYS = {  # what may follow the groups of an arm
     "all": "every node trains on the tasks of all nodes; without sharing there is only one node",
     "dynamic_sampling": "a node alone generates groups until enough of them are informative",
+    "fill": "external groups also take the places of local groups that teach nothing",
     "imitation": "correct external completions are imitated, and have no advantages",
     "lean": "a node generates no more groups than the local ones that it trains on",
 }
@@ -180,6 +181,8 @@ def parse_arm(text: str) -> Arm:
         raise UserError(
             f"arm {text!r}: dynamic_sampling is for a node alone, such as 8/0:dynamic_sampling"
         )
+    if "fill" in arm.ways and not (arm.local and arm.external):
+        raise UserError(f"arm {text!r}: fill is for groups of both kinds, such as 4/4:fill")
     if arm.local + arm.external == 0:
         raise UserError(
             f"arm {text!r} trains on nothing: local and external groups are both 0; make one of "
@@ -226,6 +229,8 @@ def cell_config(config: SimulationConfig, cell: Cell) -> SimulationConfig:
     )
     if "dynamic_sampling" in ways:
         mix = mix.model_copy(update={"sampler": "informative"})
+    if "fill" in ways:
+        mix = mix.model_copy(update={"fill": mix.fill or arm.local})
     if "lean" in ways:
         mix = mix.model_copy(update={"questions": min(mix.questions, arm.local)})
     if "imitation" in ways:

@@ -287,6 +287,7 @@ class Totals:
 
     def add(self, other: "Totals") -> None:
         """Takes in what the micro-batches of one step counted."""
-        for name in ("tokens", "ratio", "clipped", "entropy", "local_tokens", "staleness"):
+        sums = ("tokens", "ratio", "clipped", "entropy", "local_tokens", "staleness", "halvings")
+        for name in sums:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.mismatch = self.mismatch.joined(other.mismatch)

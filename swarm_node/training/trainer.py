@@ -39,6 +39,7 @@ from swarm_node.policy.recompute import blocks_of
 from swarm_node.policy.soundness import Damaged
 from swarm_node.rollouts.groups import Group, Skipped, StepReport
 from swarm_node.settings import MICRO_BATCH, GenerationConfig, TrainingConfig
+from swarm_node.training.helpers import Helpers, Step
 from swarm_node.training.objectives import (
     WITHOUT_PROXIMAL,
     Advantages,
@@ -120,6 +121,8 @@ class GrpoTrainer:
         # On a GPU a pass costs more than padding: as few micro-batches as possible.
         self._batching: Batching = micro_batches if policy.device.type == "cpu" else dynamic_batches
         self._trim = trim if policy.frugal else nullcontext
+        # Other processes that take a part of the groups; None: this one has them all
+        self.helpers: Helpers | None = None
         self._reference = (reference or _frozen(policy)) if config.beta else None
         usual = MICRO_BATCH["cpu" if policy.device.type == "cpu" else "gpu"]
         # Longer groups are cut
@@ -321,18 +324,53 @@ class GrpoTrainer:
             totals.grad_norm += grad_norm
         self.policy.model.zero_grad()
 
+    def differentiate(self, groups: list[TokenGroup], step: Step) -> tuple[float, Totals]:
+        """What a helper does for a step that another process takes: leaves the gradients of these
+        groups in the parameters, and returns their share of the loss and of the totals. Raises
+        NothingFits.
+        """
+        self._trim()
+        self.packing = self._packing if step.packed else None
+        totals = Totals()
+        loss, counted = self._differentiated(groups, step, totals)
+        counted.halvings = totals.halvings
+        return loss, counted
+
     def _gradient(self, groups: list[TokenGroup], size: StepSize, totals: Totals) -> float:
-        """Gradients of all micro-batches, and the loss."""
-
-        def work() -> tuple[float, Totals]:
-            counted = Totals(steps=totals.steps)
-            budget = min(self._token_budget, self._filled)
-            batches = self._batching(self._pieces(groups), budget, pads=self.packing is None)
-            return sum(self._backward(pieces, size, counted) for pieces in batches), counted
-
-        loss, counted = self._fitting(work, totals)
+        """Gradients of all groups, and the loss. Helpers take their part of the groups."""
+        step = Step(size, totals.steps, self.packing is not None)
+        if self.helpers is None:
+            loss, counted = self._differentiated(groups, step, totals)
+        else:
+            loss, counted = self._helped(self.helpers, groups, step, totals)
         totals.add(counted)
         return loss
+
+    def _helped(
+        self, helpers: Helpers, groups: list[TokenGroup], step: Step, totals: Totals
+    ) -> tuple[float, Totals]:
+        own = helpers.hand_out(groups, step)
+        loss, counted = self._differentiated(own, step, totals)
+        if missing := helpers.gather():
+            # From the beginning: where memory runs out, all gradients so far are dropped
+            self.policy.model.zero_grad()
+            loss, counted = self._differentiated(own + missing, step, totals)
+        return loss + helpers.add(self.policy, counted), counted
+
+    def _differentiated(
+        self, groups: list[TokenGroup], step: Step, totals: Totals
+    ) -> tuple[float, Totals]:
+        """Adds the gradients of these groups up in the parameters, by micro-batches. Halvings are
+        counted in `totals` at once: they stay where nothing fits at all.
+        """
+
+        def work() -> tuple[float, Totals]:
+            counted = Totals(steps=step.taken)
+            budget = min(self._token_budget, self._filled)
+            batches = self._batching(self._pieces(groups), budget, pads=self.packing is None)
+            return sum(self._backward(pieces, step.size, counted) for pieces in batches), counted
+
+        return self._fitting(work, totals)
 
     def _fitting(self, work: Callable[[], T], totals: Totals) -> T:
         """What `work` returns, in less and less memory until it fits; NothingFits where it never

@@ -4,7 +4,7 @@ import pytest
 
 from swarm_node.common.errors import UserError
 from swarm_node.environments.registry import tasks_of
-from swarm_node.settings import NodeConfig
+from swarm_node.settings import NodeConfig, RoundConfig
 from swarm_node.settings.command_line import from_command_line
 from swarm_node.settings.options import describe
 from swarm_node.settings.simulation import AttackConfig, FaultsConfig, SimulationConfig
@@ -104,6 +104,21 @@ def test_what_stands_behind_an_arm_changes_its_cell_alone(configure):
     )
     assert (lean.round.questions, plain.round.questions) == (2, config.round.questions)
     assert (imitation.training.objective, plain.training) == ("imitating", config.training)
+
+
+def test_an_arm_that_fills_places_fills_as_many_as_are_local_or_as_the_option_says(configure):
+    config = configure(arms=("4/2:fill", "4/2"), seeds=1)
+    filling, plain = (cell_config(config, cell) for cell in all_cells(config))
+    assert (filling.round.fill, filling.round.most_external) == (4, 6)
+    assert (plain.round.fill, plain.round.most_external) == (0, 2)
+    given = configure(arms=("4/2:fill", "4/2"), seeds=1, round=RoundConfig(fill=3))
+    assert [cell_config(given, cell).round.fill for cell in all_cells(given)] == [3, 3]
+
+
+@pytest.mark.parametrize("arm", ["8/0:fill", "0/4:fill"])
+def test_an_arm_without_groups_of_both_kinds_has_no_places_to_fill(arm):
+    with pytest.raises(UserError, match="fill is for groups of both kinds"):
+        parse_arm(arm)
 
 
 def test_cells_have_different_file_names(configure):
