@@ -2,6 +2,7 @@
 
 A history is drawn from a seed: which groups arrive in which round, again or not, which of them
 cannot be scored or hang their scorer, how long scoring takes, whether groups serve several rounds,
+whether authors get equal shares of the places,
 whether the defence asks their questions here, and when the node is restarted from a checkpoint. The
 node, its inbox, its sampler and its defence are real; the network is a list, and the environment
 scores by the last letter of a text.
@@ -28,6 +29,7 @@ from swarm_node.rollouts.groups import Generated, Group, Selection, Skipped, Tok
 from swarm_node.rollouts.inbox import Inbox
 from swarm_node.rollouts.sampler import InformativeSampler, Sampler, UniformSampler
 from swarm_node.rollouts.scoring_ahead import ScoringAhead
+from swarm_node.rollouts.shares import Shares
 from swarm_node.settings import DefenceConfig, RoundConfig
 from tests import groups
 from tests.models import DIGITS, IDENTITIES, Digits
@@ -109,6 +111,7 @@ class History:
         self.config = RoundConfig(local_groups=local, external_groups=external)
         self.rounds, self.seconds = rng.choice([(1, 0.0), (3, 5.0), (6, 2.0)])
         self.fill, self.ahead = rng.random() < 0.5, rng.random() < 0.5
+        self.shared_out = Random(f"shares {seed}").random() < 0.5
         self.sent: list[RolloutGroup] = []
         self.restarts = 0
         self.node = self.make()
@@ -126,7 +129,14 @@ class History:
             generator=unused,
             trainer=unused,
             network=self.network,
-            inbox=Inbox(ME, self.rounds, self.seconds, max_groups=24, max_per_peer=6),
+            inbox=Inbox(
+                ME,
+                self.rounds,
+                self.seconds,
+                max_groups=24,
+                max_per_peer=6,
+                shares=Shares() if self.shared_out else None,
+            ),
             sampler=self.sampler(),
             defence=build_defence(DefenceConfig(layers=self.layers)),
             config=self.config,

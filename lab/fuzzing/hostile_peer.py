@@ -13,6 +13,11 @@ and has no groups.
     poison       right completions with a payload
     junk         random bytes and broken messages as requests and replies, and wrong bytes for
                  hashes
+    flooder      informative groups without any fault, --groups of them every --every seconds
+    replayer     the groups of its first round again and again, each time with a character changed
+    sybils       informative groups of SYBILS identities, all at this peer's address
+    plagiarist   groups of others under its own name: it looks for rounds of its own in which the
+                 same question is asked
 """
 
 import argparse
@@ -21,12 +26,15 @@ import json
 import os
 import random
 import signal
+import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from lab.benchmarks.network import group as noise
+from lab.benchmarks.seeded import SYBILS, identities
 from lab.fuzzing.hostile_answers import of_kind
 from protocol import codec, limits, wire
 from protocol.addressing import FINGERPRINT, fixed_seed, question_seed
@@ -39,6 +47,9 @@ from swarm_node.rollouts.groups import Group
 from swarm_node.settings import LearningConfig, NetworkConfig
 
 KINDS = ("hangs", "reflections", "floods", "poison", "junk")
+TAKERS = ("flooder", "replayer", "sybils", "plagiarist")  # that want more than a share of training
+SEARCH_SECONDS = 0.5  # of CPU time for a plagiarist's search, in each of its rounds
+TARGETS = 512  # groups of others of which a plagiarist looks for a copy
 PAYLOAD = "\n"  # white space that a scorer overlooks
 CHARS = 256  # characters of a completion: what a node with a starter lets in
 GROUPS = 8  # a round
@@ -58,7 +69,12 @@ class HostilePeer:
     def __init__(self, options: argparse.Namespace, counts: Counter[str]) -> None:
         self._options, self._counts = options, counts
         self._kinds = frozenset(options.kinds)
-        self._identity = Identity.create()
+        # With a seed, the one that comes first in `identities`
+        self._identity = next(iter(identities(options.seed, 1)), None) or Identity.create()
+        self._sybils = identities(options.seed, SYBILS)[1:]
+        # Sum of seed and index -> a group of another author: many data sets make a question of it
+        self._targets: dict[int, RolloutGroup] = {}
+        self._searched = 0  # rounds in which a plagiarist has looked
         self._addresses: tuple[str, ...] = ()
         self._number = 0  # of its newest announcement
         self._envelopes: dict[bytes, bytes] = {}  # by content hash
@@ -126,6 +142,7 @@ class HostilePeer:
             if "poison" in self._kinds:
                 for index in range(GROUPS):
                     self._local.append(self._keep(self._identity, number, index, poison=True))
+            self._take_more(number)
             if "hangs" in self._kinds:
                 for _ in range(GROUPS):
                     author = Identity.create()
@@ -135,7 +152,53 @@ class HostilePeer:
             if "reflections" in self._kinds:
                 ports = [f"/ip4/{self._options.victim}/udp/{port}/quic-v1" for port in PORTS]
                 self._told += [self._made_up(Identity.create(), ports, []) for _ in range(GROUPS)]
-            await asyncio.sleep(ROUND_SECONDS)
+            await asyncio.sleep(self._options.every)
+
+    def _take_more(self, number: int) -> None:
+        """Makes the groups of a peer that wants more than a share of training."""
+        if "flooder" in self._kinds:
+            for index in range(self._options.groups):
+                self._local.append(self._keep(self._identity, number, index, poison=False))
+        if "replayer" in self._kinds:
+            for index in range(GROUPS):
+                self._local.append(self._keep(self._identity, 1, index, poison=False))
+        if "sybils" in self._kinds:
+            for author in [self._identity, *self._sybils]:
+                keys = [self._keep(author, number, index, poison=False) for index in range(2)]
+                own = trim(self._addresses, self._identity.peer_id)
+                told = self._made_up(author, own, keys, number)
+                self._told += [] if author is self._identity else [told]
+                self._local += keys if author is self._identity else []
+                self._held += keys
+            self._held = self._held[: limits.MAX_ANNOUNCED_HOLDINGS]
+        if "plagiarist" in self._kinds:
+            self._local = self._copies()
+
+    def _copies(self) -> list[bytes]:
+        """Content hashes of groups of others that it has made its own."""
+        keys, began = list[bytes](), time.process_time()
+        sums = sorted(self._targets)
+        while sums and time.process_time() - began < SEARCH_SECONDS:
+            self._searched += 1
+            seed = question_seed(self._options.swarm, self._identity.peer_id, Round(self._searched))
+            place = bisect_left(sums, seed)
+            if place == len(sums) or sums[place] - seed >= limits.MAX_QUESTIONS_PER_ROUND:
+                continue
+            theirs = self._targets.pop(sums.pop(place))
+            index = theirs.question.seed + theirs.question.index - seed
+            asked = theirs.question.model_copy(update={"seed": seed, "index": index})
+            group = theirs.model_copy(
+                update={
+                    "author": self._identity.peer_id,
+                    "round": self._searched,
+                    "question": asked,
+                }
+            )
+            key = codec.content_hash(codec.encode(group))
+            self._envelopes[key] = codec.seal(group, self._identity, self._options.swarm)
+            self._counts["groups copied"] += 1
+            keys.append(key)
+        return keys
 
     def _keep(self, author: Identity, number: int, index: int, poison: bool) -> bytes:
         """Makes a group to serve. Returns its content hash."""
@@ -149,7 +212,13 @@ class HostilePeer:
         if self._options.noise:
             return noise(self._options.swarm, author, number, index)
         task, question = self._question(author.peer_id, number, index)
-        texts = [f"{PAYLOAD}{task}", "0"] * 4 if poison else self._rng.sample(of_kind("waste"), 8)
+        if poison:
+            texts = [f"{PAYLOAD}{task}", "0"] * 4
+        elif self._kinds.intersection(TAKERS):
+            wrong = [str(self._rng.randrange(10**9)) for _ in range(4)]
+            texts = [each for pair in zip([task] * 4, wrong, strict=True) for each in pair]
+        else:
+            texts = self._rng.sample(of_kind("waste"), 8)
         completions = tuple(Episode.of(text=text[:CHARS], ended=True) for text in texts)
         return Group.written(author.peer_id, Round(number), question, completions).message()
 
@@ -171,14 +240,16 @@ class HostilePeer:
         )
         return right_answer(config, question), question
 
-    def _made_up(self, author: Identity, addresses: Sequence[str], keys: Sequence[bytes]) -> bytes:
+    def _made_up(
+        self, author: Identity, addresses: Sequence[str], keys: Sequence[bytes], number: int = 1
+    ) -> bytes:
         announcement = Announcement(
             addresses=tuple(addresses),
             author=author.peer_id,
             groups=tuple(map(codec.to_text, keys)),
             held=(),
             round=Round(0),
-            seq=1,
+            seq=number,
         )
         return codec.seal(announcement, author, self._options.swarm)
 
@@ -244,15 +315,30 @@ class HostilePeer:
                             each for each in found if f"/{self._options.victim}/" not in each
                         )
                         self._known[announcement.author] = left
+                        if "plagiarist" in self._kinds and announcement.groups:
+                            await self._read(host, peer, announcement)
             await asyncio.sleep(ROUND_SECONDS / 2)
+
+    async def _read(self, host: Backend, peer: PeerId, announcement: Announcement) -> None:
+        """Pulls an author's groups, to copy them."""
+        author = announcement.author if announcement.author in self._met else peer
+        keys = [codec.to_bytes(key) for key in announcement.groups[: limits.MAX_PULLED]]
+        tag = wire.swarm_tag(self._options.swarm)
+        reply = await self._call(host, author, wire.encode_pull(tag, keys), wire.PULL)
+        envelopes = wire.decode_groups(reply, len(keys)) if reply else []
+        for envelope in [] if isinstance(envelopes, Rejected) else envelopes:
+            group = codec.peek(envelope, RolloutGroup) if envelope else None
+            if isinstance(group, RolloutGroup):
+                self._targets[group.question.seed + group.question.index] = group
+        while len(self._targets) > TARGETS:
+            self._targets.pop(next(iter(self._targets)))
 
     async def _call(
         self, host: Backend, peer: PeerId, request: bytes, protocol: str = wire.EXCHANGE
     ) -> bytes:
         try:
-            reply = await host.call(
-                peer, protocol, request, limits.MAX_EXCHANGE_REPLY_BYTES, CALL_SECONDS
-            )
+            most = limits.MAX_PULL_REPLY_BYTES
+            reply = await host.call(peer, protocol, request, most, CALL_SECONDS)
         except CallFailed as error:
             self._counts[f"calls: {error.failure}"] += 1
             return b""
@@ -342,7 +428,7 @@ def _digest(dataset: str, config_id: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lab.fuzzing.hostile_peer", description=__doc__)
-    parser.add_argument("--kinds", nargs="*", choices=KINDS, default=[])
+    parser.add_argument("--kinds", nargs="*", choices=KINDS + TAKERS, default=[])
     parser.add_argument("--peers", nargs="+", required=True, help="full multiaddrs")
     parser.add_argument("--swarm", required=True)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
@@ -352,6 +438,11 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=1000, help="streams a second of a flood")
     parser.add_argument("--life", type=float, default=60.0, help="seconds of an identity")
     parser.add_argument("--ready", type=Path, help="file that is made when it has met somebody")
+    parser.add_argument("--seed", default="", help="of its identities, so that they are known")
+    parser.add_argument("--groups", type=int, default=GROUPS, help="a flooder's, each time")
+    parser.add_argument(
+        "--every", type=float, default=ROUND_SECONDS, help="seconds between its rounds"
+    )
     parser.add_argument(
         "--noise", action="store_true", help="groups of the environment of lab.benchmarks.network"
     )

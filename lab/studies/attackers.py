@@ -32,9 +32,13 @@ PORTS = (4001, 4002, 4003, 4004)
 class Attacker:
     """One hostile process and its daemon."""
 
-    def __init__(self, arguments: Sequence[str], share: float, log: Path) -> None:
-        """`share`: of a core that it may use; 0 for no limit."""
-        words = [sys.executable, "-m", "lab.fuzzing.hostile_peer", *arguments]
+    def __init__(
+        self, arguments: Sequence[str], share: float, log: Path, inside: Sequence[str] = ()
+    ) -> None:
+        """`share`: of a core that it may use; 0 for no limit. `inside`: words that its command
+        begins with, such as those that enter a network namespace.
+        """
+        words = [*inside, sys.executable, "-m", "lab.fuzzing.hostile_peer", *arguments]
         with log.open("wb") as errors:
             self._process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors)
         self._root = psutil.Process(self._process.pid)
@@ -108,12 +112,19 @@ class Attackers:
             member.close()
 
     def add(
-        self, kinds: Sequence[str], peers: Sequence[str], swarm: str, log: Path, *options: str
+        self,
+        kinds: Sequence[str],
+        peers: Sequence[str],
+        swarm: str,
+        log: Path,
+        *options: str,
+        inside: Sequence[str] = (),
     ) -> None:
         """Starts one more attacker; without kinds it is idle."""
         life = FICKLE_SECONDS if set(kinds) & {"hangs", "reflections", "junk"} else STEADY_SECONDS
         where = ["--peers", *peers, "--swarm", swarm, "--life", str(life), *options]
-        self._members.append(Attacker([*where, "--kinds", *kinds], self._share, log))
+        words = [*where, "--kinds", *kinds]
+        self._members.append(Attacker(words, self._share, log, inside))
 
     def cpu(self) -> float:
         """Seconds of CPU time of all attackers."""

@@ -17,6 +17,7 @@ SERVE_ROUNDS = 3  # rounds of this node for which a group stays available
 OTHER_ENVIRONMENT = Reason.OTHER_ENVIRONMENT
 # What the trainer finds in a group that it could score
 USEFUL, UNINFORMATIVE = "useful", "uninformative"
+MAX_PARTY_CHARS = 64  # a peer id has 52, the network of an address fewer
 Sequence = Annotated[int, msgspec.Meta(ge=0, le=limits.MAX_SEQUENCE)]
 GroupHash = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$")]
 
@@ -35,12 +36,13 @@ class CallPeer:
 
 
 class Deliver(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
-    """An admitted group for the trainer: the bytes that its author signed, as they travelled, and
-    the peer that they were pulled from.
+    """An admitted group for the trainer: the bytes that its author signed, as they travelled, the
+    peer that they were pulled from, and the party in which their author counts.
     """
 
     payload: bytes
     source: PeerId
+    party: Annotated[str, msgspec.Meta(max_length=MAX_PARTY_CHARS)] = ""
 
     @property
     def content_hash(self) -> bytes:

@@ -355,7 +355,7 @@ def _delivered(message: Deliver) -> Group:
     nothing else, so it no longer does what it was started for.
     """
     try:
-        return Group.received(message.group, message.content_hash)
+        return Group.received(message.group, message.content_hash, message.party)
     except ValueError as error:
         raise BrokenFrame(str(error)) from error
 

@@ -224,6 +224,22 @@ def full(addresses: Sequence[str], peer: PeerId) -> tuple[str, ...]:
     return tuple(f"{address}/p2p/{peer}" for address in addresses)
 
 
+def in_turn(items: Sequence[T], count: int, party: Callable[[T], str], rng: Random) -> list[T]:
+    """Up to `count` items, none twice: of each party one, in random order, then of each a second
+    one, and so on. So a party with many items is chosen no more often than one with a few.
+    """
+    lines: dict[str, list[T]] = {}
+    for item in rng.sample(items, len(items)):
+        lines.setdefault(party(item), []).append(item)
+    order = list[T]()
+    while lines and len(order) < count:
+        for name in rng.sample(sorted(lines), len(lines)):
+            order.append(lines[name].pop())
+            if not lines[name]:
+                del lines[name]
+    return order[: max(0, count)]
+
+
 def fair_sample(
     items: Sequence[T], count: int, network: Callable[[T], str], rng: Random
 ) -> list[T]:

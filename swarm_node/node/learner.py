@@ -35,6 +35,7 @@ from swarm_node.rollouts.inbox import Inbox
 from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
 from swarm_node.rollouts.sampler import as_sampler
 from swarm_node.rollouts.scoring_ahead import ExternalScoring, ScoringAhead
+from swarm_node.rollouts.shares import Shares
 from swarm_node.settings import DefenceConfig, LearningConfig, NodeConfig
 from swarm_node.training.trainer import GrpoTrainer
 
@@ -107,7 +108,7 @@ def build_node(
     """A node, its policy loaded by `config.model` unless given. `external` scores external groups;
     without it they are scored as they are selected. `exact_mix`: a round trains on exactly the
     configured numbers of local and external groups: nothing fills in for external groups that have
-    not come, and none is used twice.
+    not come, none is used twice, and they are drawn by chance alone, as in the paper.
     """
     if config.threads:
         torch.set_num_threads(config.threads)
@@ -120,7 +121,12 @@ def build_node(
         generator=build_generator(config, policy),
         trainer=trainer or build_trainer(config, policy, initial(config, policy.tried)),
         network=network,
-        inbox=Inbox(peer_id, 1 if exact_mix else SERVED_ROUNDS, SERVED_SECONDS),
+        inbox=Inbox(
+            peer_id,
+            1 if exact_mix else SERVED_ROUNDS,
+            SERVED_SECONDS,
+            shares=None if exact_mix else Shares(),
+        ),
         sampler=as_sampler(plugins.made("samplers", config.round.sampler)),
         defence=build_defence(config.defence),
         config=config.round,

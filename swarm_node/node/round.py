@@ -37,7 +37,7 @@ from swarm_node.rollouts.groups import (
     Selection,
     Skipped,
 )
-from swarm_node.rollouts.inbox import Draw, Inbox, Verdict
+from swarm_node.rollouts.inbox import COPY, Draw, Inbox, Verdict
 from swarm_node.rollouts.interfaces import Environment, Generator, Network, Trainer
 from swarm_node.rollouts.pairs import fewer, in_pairs
 from swarm_node.rollouts.places import Places, filled_places
@@ -131,7 +131,8 @@ class Node:
 
         A node samples from its own rollouts and from those that the swarm shared with it. It scores
         the rollouts of others itself, since it trusts no reward but its own, and leaves out groups
-        in which all completions score alike, which would teach nothing. The sampler says how many
+        in which all completions score alike, which would teach nothing. No party gets more than a
+        share of the places, however much it sends. The sampler says how many
         groups of either kind there are and in which order others' groups are considered, and the
         defence what of them may be trained on. A group of a peer may serve several quick rounds,
         and one that is too long for this machine serves none. Where too few are there, local groups
@@ -216,9 +217,9 @@ class Node:
         return Purse.of_round(own, groups, self.lengths, added, given)
 
     def _draw(self, generated: Generated, places: Places, purse: Purse, rng: Random) -> Draw:
-        """Considers groups of peers in the sampler's order, until those that the round has places
-        for are chosen or the purse is spent. What does not fit into it any more waits for the next
-        round.
+        """Considers groups of peers in the sampler's order, parties in turn, until those that the
+        round has places for are chosen or the purse is spent. What does not fit into it any more,
+        or is more than a party's share, waits for the next round.
         """
         wanted, usual = places.wanted, self.config.external_groups + places.filled
         scoring = self.external or ScoringInStep(partial(score_external, self.environment))
@@ -227,7 +228,7 @@ class Node:
         )
         written_here = generated.groups + generated.answers
         draw = self.inbox.draw()
-        order = self.sampler.order(candidates, rng)
+        order = self.inbox.in_turn(self.sampler.order(candidates, rng))
         while order and (missing := wanted - len(draw.chosen)) > 0:
             count = max(1, self.sampler.at_once(missing))
             batch, order = order[:count], order[count:]
@@ -392,6 +393,7 @@ def _left_out(draw: Draw, external: Sequence[Group], too_long: Sequence[Group]) 
     reasons = Counter(draw.faults.values())
     reasons.update(TOO_LONG for _ in too_long)
     reasons.update(refused.reason for refused in draw.refused)
+    reasons.update(COPY for _ in draw.copies)
     reasons.update(WITHOUT_SIGNAL for group in draw.considered if not group.informative)
     reasons.update(NO_BETTER for group in external if not group.from_others)
     return reasons

@@ -174,6 +174,8 @@ class Group:
             external group.
         id: SHA-256 of the message that brought an external group, 32 bytes, as the network process
             computed it; empty for a local group.
+        party: under which the author of an external group counts where places are shared out, as
+            the network process found: the network of its addresses. Empty where it counts alone.
     """
 
     author: PeerId
@@ -183,6 +185,7 @@ class Group:
     prompt: str = ""
     prompt_ids: tuple[int, ...] = ()
     id: bytes = b""
+    party: str = field(default="", compare=False)
 
     @classmethod
     def written(
@@ -192,15 +195,16 @@ class Group:
         question: Question,
         episodes: Iterable[Episode],
         id: bytes = b"",
+        party: str = "",
     ) -> "Group":
         """A group of which only the text is known."""
-        return cls(author, round, question, tuple(map(Sample, episodes)), id=id)
+        return cls(author, round, question, tuple(map(Sample, episodes)), id=id, party=party)
 
     @classmethod
-    def received(cls, message: RolloutGroup, id: bytes) -> "Group":
+    def received(cls, message: RolloutGroup, id: bytes, party: str = "") -> "Group":
         """The group of an admitted message with this id."""
         asked = message.author, Round(message.round), message.question
-        return cls.written(*asked, message.episodes, id)
+        return cls.written(*asked, message.episodes, id, party)
 
     def message(self) -> RolloutGroup:
         """The group as it travels: text alone."""

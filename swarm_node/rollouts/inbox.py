@@ -36,14 +36,16 @@ it asks it for groups and tells it what became of them.
 |         |                                                 | that looked at it                    |
 | SERVING | the group as it is trained on, without what the | `serve`, when it has served so many  |
 |         | defence left out                                | rounds, or for so many seconds       |
-| DONE    | its name: author and question                   | `arrive`, when it is too old         |
+| DONE    | its name: author and question                   | `arrive`, when it is too old; its    |
+|         |                                                 | name stays among those answered      |
 
 What always holds (tests/core/rollouts/test_inbox.py):
 
 - A group is in one state. Each that was taken in is waiting, scored, serving, done or forgotten.
-- Of one author and question at most one group waits, is scored or is done. One that still serves
-  when it is too old may arrive again, and then both are held: a round of 50 ms is shorter than the
-  time for which a group may serve.
+- Of one author and question at most one group is looked at. What a round has looked at and not
+  kept is never taken in again while its name is among the last MAX_ANSWERED, however it is spelt.
+- Nobody gets more places in the training set than a share, where the inbox shares out: see
+  shares.py. Of two groups that say nearly the same to one prompt the second is left: see copies.py.
 - Groups that are WAITING or SCORED are bounded in age, in number, and for each peer. The newest
   stay. Age counts in rounds of this node: a sender's clock is never trusted.
 - A group is scored once, and the network gets one verdict on it, unless it is forgotten before.
@@ -60,19 +62,25 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from hashlib import blake2b
 from random import Random
 from statistics import fmean
 
 from protocol.messages import PeerId, Question, RolloutGroup, Round
 from swarm_node.common.batched import paired
 from swarm_node.common.lru import Lru
+from swarm_node.rollouts.copies import Copies
 from swarm_node.rollouts.groups import HUNG, Group, Refused, Skipped
+from swarm_node.rollouts.shares import Shares
 
 MAX_AGE = 2  # rounds that a group stays available after its arrival
 MAX_GROUPS = 1024  # waiting or scored at most; the oldest go first
 MAX_PER_PEER = 32  # of those, of any one peer
 MAX_ASKED = 64  # groups whose questions were asked and not answered
 MAX_PEERS = 1024  # authors of whom a record is kept
+MAX_ANSWERED = 2048  # names that are remembered, as many as the network remembers content hashes
+NAME_BYTES = 12  # of the hash of a name
+COPY = "near copy of another group"  # why a group is left, a key for counting
 
 Key = tuple[PeerId, Question]  # the name of a group: its author, and the question it answers
 Result = Group | Skipped
@@ -156,6 +164,8 @@ class Draw:
         faults: why groups could not be scored, of those that could not.
         considered: the groups that have rewards, as they were scored.
         passed: of those, the informative ones that the defence left, without what it left out.
+        copies: near copies of groups that were looked at before. They have rewards and are not
+            considered.
         chosen: of those, the groups to train on.
         refused: those that the defence refused whole.
     """
@@ -166,6 +176,7 @@ class Draw:
     passed: list[Group] = field(default_factory=list)
     chosen: list[Group] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
+    copies: list[Group] = field(default_factory=list)
 
     @property
     def hung(self) -> set[PeerId]:
@@ -199,8 +210,10 @@ class Inbox:
         max_age: int = MAX_AGE,
         max_groups: int = MAX_GROUPS,
         max_per_peer: int = MAX_PER_PEER,
+        shares: Shares | None = None,
     ) -> None:
         """A group serves `rounds` rounds at most, and none later than `seconds` after its first.
+        `shares` bounds what one party gets; without it groups are drawn by chance alone.
 
         A round may take 50 ms, and the network brings groups once a second. So a group serves
         several quick rounds. Where rounds take long it serves one, as in the paper.
@@ -220,6 +233,10 @@ class Inbox:
         self._asked: Lru[Question, Group] = Lru(MAX_ASKED)
         self._peers: Lru[PeerId, PeerRecord] = Lru(MAX_PEERS)
         self._arrived = self._forgotten = 0
+        self._shares = shares
+        self._copies = Copies()
+        # Names of groups that a round has looked at and not kept, those of earlier runs too
+        self._answered: Lru[str, None] = Lru(MAX_ANSWERED)
 
     def __len__(self) -> int:
         """How many groups may still be chosen."""
@@ -245,17 +262,21 @@ class Inbox:
         too many.
 
         A group is left out if it is this node's own, if its author is shunned, or if one of the
-        same author and question is held.
+        same author and question is held or was looked at before.
         """
         oldest = now - self._max_age
         self._shunned = {
             author: since for author, since in self._shunned.items() if since >= oldest
         }
+        taken = list[Group]()
         for group in groups:
             welcome = group.author != self._local_id and group.author not in self._shunned
-            if welcome and key_of(group) not in self._entries:
+            if welcome and not self._has_come(key_of(group)):
                 self._add(HeldGroup(group, now))
                 self._count(group.author, arrived=1)
+                taken.append(group)
+        if self._shares is not None:
+            self._shares.arrived(taken, now)
         self._forget([entry for entry in self._entries.values() if entry.arrived < oldest])
         self._forget(self._over_quota())
 
@@ -280,6 +301,12 @@ class Inbox:
         results = [entry.result for entry in self._selectable()]
         return [result for result in results if isinstance(result, Group)]
 
+    def in_turn(self, groups: Sequence[Group], beside: Iterable[Group] = ()) -> list[Group]:
+        """The groups in the order in which they may get places in the training set, see
+        `Shares.in_turn`; all of them as they stand where this inbox does not share out.
+        """
+        return list(groups) if self._shares is None else self._shares.in_turn(groups, beside)
+
     def scored(self, group: Group, result: Result) -> None:
         """Notes the rewards of a group that waits, or why it has none. A group that was forgotten
         meanwhile stays forgotten.
@@ -301,7 +328,8 @@ class Inbox:
         returns them with their rewards.
 
         After a group that hung the scorer no other one of its author is scored in this round, or
-        considered. KeyError if one of the batch is no candidate.
+        considered. A near copy of a group that was looked at before is left out. KeyError if one of
+        the batch is no candidate.
         """
         keys = {key_of(group) for group in batch} - draw.entries.keys()
         entries = [self._entries[key] for key in map(key_of, batch) if key in keys]
@@ -312,8 +340,10 @@ class Inbox:
             for group, result in paired(unscored, score(unscored)):
                 self.scored(group, result)
         draw.look(entries)
-        results = [entry.result for entry in trusted]
-        scored = [result for result in results if isinstance(result, Group)]
+        scored = list[Group]()
+        for group in _groups_of(trusted):
+            copied = group.informative and self._copies.is_copy(group)
+            (draw.copies if copied else scored).append(group)
         draw.considered += scored
         return scored
 
@@ -334,6 +364,8 @@ class Inbox:
         for key, entry in draw.entries.items():
             if key not in kept:
                 verdicts.append(Verdict(entry.group, key in chosen, draw.faults.get(key, "")))
+            if key not in kept:
+                self._answered[_name(key)] = None
             if key not in kept and key not in chosen:
                 _finish(entry)
         for key, group in chosen.items():
@@ -350,16 +382,31 @@ class Inbox:
         drawn. `now`: seconds.
         """
         self._retire(now)
+        if self._shares is not None:
+            self._shares.pass_round(now)
         chosen = [entry for entry in self._serving if not entry.rounds]
         served = [entry for entry in self._serving if entry.rounds]
         missing = wanted - len(chosen)
-        again = random.sample(served, min(missing, len(served))) if missing > 0 and served else []
+        again = self._again(served, chosen, missing, random) if missing > 0 and served else []
         for entry in chosen:
             entry.since = now
         for entry in chosen + again:
             entry.rounds += 1
-        results = [entry.result for entry in chosen + again]
-        return [result for result in results if isinstance(result, Group)]
+        results = _groups_of(chosen + again)
+        if self._shares is not None:
+            self._shares.took(results)
+        return results
+
+    def _again(
+        self, served: Sequence[HeldGroup], chosen: Sequence[HeldGroup], count: int, random: Random
+    ) -> list[HeldGroup]:
+        """Up to `count` of the groups that served before: drawn by chance, and shared out."""
+        if self._shares is None:
+            return random.sample(served, min(count, len(served)))
+        drawn = random.sample(served, len(served))
+        entries = {id(entry.result): entry for entry in drawn}
+        in_turn = self._shares.in_turn(_groups_of(drawn), _groups_of(chosen))
+        return [entries[id(group)] for group in in_turn[:count]]
 
     # Comparisons with completions of this node
 
@@ -403,6 +450,7 @@ class Inbox:
                 for entry in held
                 if not entry.selectable
             ],
+            "answered": [(0, name) for name in self._answered],
         }
 
     def restore(self, snapshot: Mapping[str, Sequence[tuple[int, str]]]) -> None:
@@ -416,11 +464,18 @@ class Inbox:
         self._forget(list(self._entries.values()))
         for entry in entries:
             self._add(entry)
+        # A checkpoint of version 0.2 has only the names of those that are held
+        spent = [_name(entry.key) for entry in entries if entry.state is State.DONE]
+        for name in [*spent, *(name for _, name in snapshot.get("answered", ()))]:
+            self._answered[name] = None
 
     # What the methods above share
 
     def _selectable(self) -> list[HeldGroup]:
         return [entry for entry in self._entries.values() if entry.selectable]
+
+    def _has_come(self, key: Key) -> bool:
+        return key in self._entries or _name(key) in self._answered
 
     def _add(self, entry: HeldGroup) -> None:
         self._entries[entry.key] = entry
@@ -459,7 +514,7 @@ class Inbox:
 
     def _record(self, draw: Draw) -> None:
         """Adds what a round found to the records of the authors."""
-        for group in draw.considered:
+        for group in draw.considered + draw.copies:
             self._count(group.author, scored=1, informative=group.informative)
             record = self._peers[group.author]
             mean, reward = record.reward or 0.0, fmean(group.rewards)
@@ -481,6 +536,18 @@ class Inbox:
 def key_of(group: Group) -> Key:
     """The name of a group: its author, and the question that it answers."""
     return group.author, group.question
+
+
+def _name(key: Key) -> str:
+    """A short name of an author and a question, to be remembered."""
+    author, question = key
+    text = f"{author} {question.model_dump_json()}"
+    return blake2b(text.encode(), digest_size=NAME_BYTES).hexdigest()
+
+
+def _groups_of(entries: Sequence[HeldGroup]) -> list[Group]:
+    results = [entry.result for entry in entries]
+    return [result for result in results if isinstance(result, Group)]
 
 
 def _finish(entry: HeldGroup) -> None:

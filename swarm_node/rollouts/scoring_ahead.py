@@ -12,9 +12,10 @@ scores ahead: a round selects among groups that are scored already, and waits fo
     round 8   candidates() <--- results ------------------- (the list of what is left
               select, train ---- groups that wait --------> is thrown away)
 
-Each call of `candidates` lends the thread the groups that wait, in an order drawn by chance, and
-takes over what the thread has found out since the call before. The inbox goes on holding the
-groups. So a group may be forgotten while it is lent, and its result is then left out.
+Each call of `candidates` lends the thread the groups that wait, in an order drawn by chance in
+which parties take turns (shares.py), and takes over what the thread has found out since the call
+before. The inbox goes on holding the groups. So a group may be forgotten while it is lent, and its
+result is then left out.
 
 Two budgets bound the time. Known authors, whose last group was scored quickly, share a twentieth of
 the time that rounds take or, if that is more, the time of as many honest groups as a round selects.
@@ -166,9 +167,11 @@ class ScoringAhead(ExternalScoring):
                 inbox.scored(group, result)
             self._results = []
             candidates = inbox.with_rewards()
-            self._ready = sum(group.informative for group in candidates)
+            # What is beyond a party's share is not ready: others' groups are scored in its place
+            ready = inbox.in_turn(candidates)
+            self._ready = sum(group.informative for group in ready)
             waiting = inbox.waiting()
-            self._lent = self._rng.sample(waiting, len(waiting))
+            self._lent = inbox.in_turn(self._rng.sample(waiting, len(waiting)), ready)
             self._changed.notify()
         return candidates
 
@@ -222,7 +225,10 @@ class ScoringAhead(ExternalScoring):
         )
         if first is None or not self._known(first.author):
             return [first] if first else []
-        known = {group.author: group for group in reversed(self._lent) if self._known(group.author)}
+        known: dict[PeerId, Group] = {}
+        for group in self._lent:
+            if self._known(group.author):
+                known.setdefault(group.author, group)
         return [known.pop(first.author), *known.values()][: min(TOGETHER, missing)]
 
     def _known(self, author: PeerId) -> bool:

@@ -103,7 +103,7 @@ def test_a_checkpoint_holds_what_its_page_says(seen: Seen) -> None:
     extra = rows("checkpoints.md", "extra").keys()
     assert states[1]["extra"].keys() == extra - {"validation_reward"}
     assert states[0]["extra"].keys() == {"peer_id", "model", "validation_reward"} <= extra
-    assert states[1]["extra"]["pool"].keys() == {"waiting", "spent"}
+    assert states[1]["extra"]["pool"].keys() == {"waiting", "spent", "answered"}
 
 
 def test_events_have_the_keys_of_their_page(seen: Seen) -> None:

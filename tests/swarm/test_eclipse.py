@@ -5,9 +5,11 @@ from random import Random
 import pytest
 
 from lab.studies.eclipse import run
+from swarm_node.network.exchange.exchange import Exchange
 from swarm_node.network.exchange.peers import SLOTS, SampledPeers
 from swarm_node.network.parties import network_of
-from tests.exchanges import address, identity
+from swarm_node.settings import NetworkConfig
+from tests.exchanges import SWARM, Swarm, address, identity
 
 
 def test_a_sample_goes_by_networks_however_loud_and_many_the_peers_in_one_are() -> None:
@@ -34,6 +36,18 @@ def test_who_is_gone_makes_room() -> None:
     for number in range(200):
         sample.offer(identity(number).peer_id, network_of(address(number)))
     assert SLOTS / 2 < len(sample.peers) <= SLOTS
+
+
+def test_a_restarted_node_asks_the_peers_it_knew_before_anybody_else_can_fill_its_view() -> None:
+    swarm = Swarm().add_many(12)
+    swarm.run(120)
+    known = {member.peer: [f"{member.address}/p2p/{member.peer}"] for member in swarm.members[1:]}
+    fresh = Exchange(identity(99), SWARM, NetworkConfig(), Random(0), swarm.world.now)
+    fresh.remember({**known, identity(99).peer_id: ["/ip4/30.0.0.9/tcp/1"]})
+    swarm.world.join(identity(99).peer_id, fresh, "/ip4/30.0.0.9/tcp/1")
+    swarm.run(60)
+    assert known.keys() <= fresh.steady()
+    assert known.keys() <= {entry.announcement.author for entry in fresh.view}
 
 
 @pytest.mark.slow

@@ -223,6 +223,18 @@ class Exchange:
             contact = self._knowledge.contacts.learn(peer, addresses)
             contact.given = contact.given or bool(addresses)
 
+    def remember(self, peers: Mapping[PeerId, Sequence[str]]) -> None:
+        """Peers that an earlier run of this node knew, those known longest first, and addresses of
+        each.
+        """
+        local_id = self._knowledge.identity.peer_id
+        others = {peer: addresses for peer, addresses in peers.items() if peer != local_id}
+        self._knowledge.contacts.remember(others)
+
+    def met(self, peer: PeerId, address: str) -> None:
+        """A connection to this peer exists, with this multiaddr at its other end."""
+        self._knowledge.contacts.met(peer, address)
+
     def allow(self, access: Access) -> None:
         """From now on, deals only with peers, addresses and tasks that the user's lists let
         pass.

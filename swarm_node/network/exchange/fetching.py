@@ -29,7 +29,8 @@ everybody, and an author that has left is still read.
     replied() ---> _genuine ------ another author's group: the origin is charged
                       |
                       v            against this swarm's rules: its author is charged
-                    _take -------- a blocked task, or a group that has come before: left
+                    _take -------- a blocked task, an old round, or a group that has come
+                      |            before: left
                       |
                       v
                    Deliver to the trainer, and keep it for other peers
@@ -52,7 +53,8 @@ Nothing here sends, waits or reads a clock: the methods take the time in seconds
 """
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from protocol import codec, limits, wire
@@ -62,8 +64,9 @@ from swarm_node.common.lru import Lru
 from swarm_node.network.actions import Action, Deliver, Refuse
 from swarm_node.network.exchange.knowledge import Knowledge, PendingCall, Want
 from swarm_node.network.exchange.peers import BAD_REPLY_POINTS, BAN, OTHER_POINTS, POINTS
-from swarm_node.network.exchange.view import by_network, holding, youngest
-from swarm_node.network.parties import fair_sample
+from swarm_node.network.exchange.rounds import Rounds
+from swarm_node.network.exchange.view import HeardAnnouncement, holding, youngest
+from swarm_node.network.parties import in_turn
 
 MAX_PULLS = 8  # at the same time
 PAUSE = 0.5  # seconds to the next look for groups to fetch, after a look that found none
@@ -79,10 +82,11 @@ LEAST_WEIGHT = 0.05  # in drawing whom to ask, of a peer none of whose pulls suc
 class Fetching:
     """Chooses the groups to pull, the peer to ask, and the next peer if that one fails.
 
-    The groups of a round come in even shares from the authors, its origins: one group each where as
-    many are known as groups are wanted, all groups from one where only that is known. So no origin
-    fills a training set while others are there. Rounds too short to ask for one by one are asked
-    for together: an origin may then give a group for each.
+    The groups of a round come in even shares from the parties (see `Knowledge.party`): one group
+    each where as many are known as groups are wanted, all groups from one where only that is known.
+    So no party fills a training set while others are there, however many authors it has, which are
+    called origins. Rounds too short to ask for one by one are asked for together: a party may then
+    give a group for each.
     """
 
     def __init__(self, knowledge: Knowledge, now: float) -> None:
@@ -93,6 +97,9 @@ class Fetching:
         self._each = 1  # rounds asked for together; an origin may give a group for each
         # Authors whose groups were or are being fetched in this round
         self._origins: set[PeerId] = set()
+        # Party -> its groups that were or are being fetched in this round
+        self._taken: Counter[str] = Counter()
+        self._rounds = Rounds()
         # Content hashes of local groups and of those delivered
         self._seen: Lru[str, None] = Lru(MAX_SEEN)
         # Group delivered -> the peer that served it
@@ -108,6 +115,9 @@ class Fetching:
         self._wanted = self._missing = count
         self._each = min(rounds, limits.MAX_PULLED)
         self._origins = {want.origin for want in self._knowledge.wants()}
+        self._taken.clear()
+        for want in self._knowledge.wants():
+            self._taken[self._knowledge.party(want.origin)] += len(want.keys)
         self._began, self._look, self.round = now, now, self.round + 1
 
     def go_on(self, now: float) -> list[Action]:
@@ -178,9 +188,9 @@ class Fetching:
 
     def _choose(self, wanted: int, now: float) -> list[Want]:
         """Up to `wanted` wants, each of another author: up to half of them of steady peers, which
-        others cannot push out; the rest of the youngest announcements; all spread over networks of
-        addresses. Each author is trusted, and it or a peer that holds the groups is ready to be
-        asked.
+        others cannot push out; the rest of the youngest announcements; parties take turns, and none
+        gives more than its even share. Each author is trusted, and it or a peer that holds the
+        groups is ready to be asked.
         """
         view, steady, rng = self._knowledge.view, self._knowledge.steady(), self._knowledge.rng
         able = {
@@ -202,29 +212,62 @@ class Fetching:
                 offers[author] = (
                     unseen if author in able else [key for key in unseen if holding(key) in hints]
                 )
-        eligible = [entry for entry in view if offers.get(entry.announcement.author)]
-        kept = [entry for entry in eligible if entry.announcement.author in steady]
-        first = [
-            entry.announcement.author for entry in fair_sample(kept, wanted // 2, by_network, rng)
+        parties = {author: self._knowledge.party(author) for author in self._origins.union(offers)}
+        each = math.ceil(self._wanted / max(1, len(set(parties.values()))))
+        even = max(self._each, min(each, limits.MAX_PULLED))
+
+        def party(entry: HeardAnnouncement) -> str:
+            return parties[entry.announcement.author]
+
+        eligible = [
+            entry
+            for entry in view
+            if offers.get(entry.announcement.author) and self._taken[party(entry)] < even
         ]
-        others = [entry for entry in eligible if entry.announcement.author not in first]
+        kept = [entry for entry in eligible if entry.announcement.author in steady]
+        first = in_turn(kept, wanted // 2, party, rng)
+        authors = [entry.announcement.author for entry in first]
+        others = [entry for entry in eligible if entry.announcement.author not in authors]
         young = youngest(others, max(MIN_CHOICE, YOUTH * wanted))
-        drawn = fair_sample(young, wanted - len(first), by_network, rng)
-        authors = first + [entry.announcement.author for entry in drawn]
-        known = self._origins.union(offers)
+        rest = in_turn(young, len(young), party, rng)
+        served = set(map(party, first))
+        rest.sort(key=lambda entry: party(entry) in served)  # these have had their turn
+        authors += [entry.announcement.author for entry in rest]
+        return self._wants(authors[:wanted], parties, offers, even)
+
+    def _wants(
+        self,
+        authors: Sequence[PeerId],
+        parties: Mapping[PeerId, str],
+        offers: Mapping[PeerId, Sequence[str]],
+        even: int,
+    ) -> list[Want]:
+        """The groups to ask for of each of these authors: of a party at most `even` in a round."""
         self._origins.update(authors)
-        wants, even = [], min(math.ceil(self._wanted / max(1, len(known))), limits.MAX_PULLED)
+        wants = list[Want]()
         for left, author in zip(range(len(authors), 0, -1), authors, strict=True):
-            share = min(max(self._each, even), math.ceil(self._missing / left), len(offers[author]))
-            self._missing -= share
-            wants.append(Want(self.round, author, tuple(rng.sample(offers[author], share))))
+            room = min(even - self._taken[parties[author]], math.ceil(self._missing / left))
+            share = min(room, len(offers[author]))
+            if share > 0:
+                self._missing -= share
+                self._taken[parties[author]] += share
+                keys = self._knowledge.rng.sample(offers[author], share)
+                wants.append(Want(self.round, author, tuple(keys)))
         return wants
 
     def _source(self, want: Want, now: float) -> PeerId | None:
         """The peer to ask next: the author or a peer that says it holds all the groups; then one
         that holds most of them. Drawn by chance, so that load spreads, more often if its pulls
-        succeed. None when no peer is left.
+        succeed. An author of whom it is not known where it is comes first, since the party in which
+        it counts depends on that. None when no peer is left.
         """
+        if (
+            want.origin not in want.asked
+            and not self._knowledge.is_proven(want.origin)
+            and self._is_ready(want.origin, now)
+        ):
+            want.asked.add(want.origin)
+            return want.origin
         hints = {holding(key) for key in want.keys}
         holdings = {want.origin: len(hints)}  # an author holds all of its groups
         for entry in self._knowledge.view:
@@ -313,10 +356,14 @@ class Fetching:
                 group.author, POINTS.get(admitted.reason, OTHER_POINTS), now, admitted.reason
             )
             return [Refuse(admitted.reason)]
+        if self._rounds.is_far_below(group.author, group.round, now):
+            knowledge.counters["groups left: round far below its author's newest"] += 1
+            return []
+        self._rounds.came(group.author, group.round, now)
         knowledge.store.add(key, envelope, own=False, round=self.round, now=now)
         knowledge.counters["groups pulled"] += 1
         knowledge.reputation.authored(group.author)
         if source != group.author:
             knowledge.counters["groups pulled from a holder"] += 1
         self._sources[key] = source
-        return [Deliver(codec.split(envelope)[1], source)]
+        return [Deliver(codec.split(envelope)[1], source, knowledge.party(group.author, source))]

@@ -14,9 +14,9 @@ from protocol.messages import Announcement, PeerId, Rejected
 from swarm_node.network.actions import Action
 from swarm_node.network.backend import Failure
 from swarm_node.network.exchange.knowledge import REFRESH, Knowledge, PendingCall
-from swarm_node.network.exchange.peers import BAD_REPLY_POINTS, Contact
+from swarm_node.network.exchange.peers import ANCHORS, BAD_REPLY_POINTS, Contact
 from swarm_node.network.exchange.view import CAPACITY, MAX_AGE, HeardAnnouncement, by_network
-from swarm_node.network.parties import fair_sample, full, is_public, network_of
+from swarm_node.network.parties import fair_sample, full, in_turn, is_public, network_of
 
 OVERTAKEN = (
     "own announcements newer than ours: lost memory, or two nodes with one identity"  # counter
@@ -133,6 +133,8 @@ MIN_NEWS = 8  # announcements asked for, at most, per announcement of this node:
 NEWS_PER_WANT = 3  # ... or so many for each group wanted
 SMALL_VIEW = 8  # announcements; with fewer a node asks for all it can get
 STEADY_SHARE = 0.5  # of exchanges go to a steady peer, which others cannot push out
+KEPT = 4  # steady peers that are asked for their announcements, at the time of each exchange
+OLD = 90.0  # seconds since an announcement was made, after which its steady author is asked
 LONELY_AFTER = 3  # failed exchanges in a row make a node lonely
 LONELY_CALLS = 4  # calls of a lonely node at the same time
 LONELY_PAUSE = 2.0  # seconds between two calls of a lonely node to one peer
@@ -273,17 +275,56 @@ class Gossip:
         ]
 
     def _keep(self, now: float) -> list[Action]:
-        """Asks a steady peer that is not in the view, where there is one, for its own
-        announcement.
+        """Asks some steady peers whose announcements are old or not in the view for their own
+        ones. So they stay in the view although others say nothing of them. Peers that an earlier
+        run knew are asked once, and others where this node knows too few.
         """
         busy, view = self._knowledge.busy(wire.EXCHANGE), self._knowledge.view
-        missing = sorted(
-            peer for peer in self._knowledge.steady().difference(busy) if peer not in view
+
+        def is_old(peer: PeerId) -> bool:
+            entry = view.get(peer)
+            return entry is None or now - entry.made >= OLD
+
+        asked = {
+            contact.peer
+            for contact in self._knowledge.contacts
+            if contact.remembered < math.inf and contact.tried == -math.inf
+        }
+        asked.update(filter(is_old, self._knowledge.steady()))
+        able = [peer for peer in sorted(asked.difference(busy)) if self._may_call(peer, now)]
+        able.sort(key=self._knowledge.contacts.tried)
+        feelers = self._feelers(KEPT - len(able), now) if len(able) < KEPT else []
+        return [self._ask_for_its_own(peer, now) for peer in [*able[:KEPT], *feelers]]
+
+    def _feelers(self, count: int, now: float) -> list[PeerId]:
+        """Peers of the view that have never answered this node, drawn by networks, while it has
+        fewer anchors than it may have. It finds out itself who is there, as early as it can: who
+        answers now is known longer than all who come later.
+        """
+        knowledge = self._knowledge
+        if len(knowledge.contacts.anchors) >= ANCHORS:
+            return []
+        busy = knowledge.busy(wire.EXCHANGE)
+        unknown = [
+            entry
+            for entry in knowledge.view
+            if not knowledge.contacts.has_answered(entry.announcement.author)
+            and entry.announcement.author not in busy
+            and self._may_call(entry.announcement.author, now)
+        ]
+        drawn = in_turn(unknown, count, by_network, knowledge.rng)
+        return [entry.announcement.author for entry in drawn]
+
+    def _ask_for_its_own(self, peer: PeerId, now: float) -> Action:
+        """The call that asks a peer for its own announcement alone. It says nothing of this node,
+        and is the shortest there is.
+        """
+        request = wire.ExchangeRequest(self._tag, 1, {}, b"")
+        asked = PendingCall(
+            peer, wire.EXCHANGE, now, news=1, seq=self._knowledge.contacts.learn(peer).told
         )
-        able = [peer for peer in missing if self._may_call(peer, now)]
-        return (
-            [self._exchange(min(able, key=self._knowledge.contacts.tried), 1, now)] if able else []
-        )
+        self._news -= 1
+        return self._knowledge.call(asked, wire.encode_exchange(request))
 
     def _probe(self, now: float) -> list[Action]:
         """Calls a peer that is not in the view: a bootstrap node, or one behind a partition that

@@ -63,7 +63,7 @@ from swarm_node.network.access import Access
 from swarm_node.network.actions import OTHER_ENVIRONMENT, SERVE_ROUNDS, Action, CallPeer, Disconnect
 from swarm_node.network.exchange.peers import Contact, Contacts, Reputation, SampledPeers
 from swarm_node.network.exchange.view import View, holding
-from swarm_node.network.parties import full, trim
+from swarm_node.network.parties import full, is_public, network_of, trim
 
 # A group is served at least so long, however quickly rounds pass: others learn of it late
 MIN_SECONDS = 60.0
@@ -80,6 +80,8 @@ TIMEOUTS: Mapping[str, float] = {
 MAX_COUNTED_GROUPS, MAX_COUNTED_PEERS = 256, 1024
 # Tasks with other digests that are remembered: their groups are not given to the trainer again
 MAX_OTHERS = 1024
+# The party of all authors that are not where they claim to be: claims are free
+UNPROVEN = "unproven"
 # Seconds past its timeout after which a call that the runner does not report counts as failed
 OVERDUE = 5.0
 
@@ -337,6 +339,32 @@ class Knowledge:
     def steady(self) -> frozenset[PeerId]:
         """Peers that others cannot push out: known for longest, or sampled."""
         return self.sample.peers.union(self.contacts.anchors)
+
+    def party(self, author: PeerId, source: PeerId | None = None) -> str:
+        """The party in which an author counts where groups are shared out: the public network that
+        it was met in, or itself on a local one. Nobody need have the addresses that it claims: so
+        the groups that `source` serves count for the network that their author claims only if
+        `source` is the author, or was met in that network itself. All other authors are one party.
+        Without `source` nothing is fetched yet, and a claim counts until a call there has failed.
+        """
+        contact, entry = self.contacts.get(author), self.view.get(author)
+        observed = network_of(contact.observed) if contact else ""
+        if is_public(observed):
+            return observed
+        if observed:
+            return author
+        claimed = entry.network if entry else ""
+        if not is_public(claimed):
+            return UNPROVEN
+        if source is None:
+            failed = contact is not None and contact.failures > 0
+            return UNPROVEN if failed else claimed
+        return claimed if source == author or self.party(source) == claimed else UNPROVEN
+
+    def is_proven(self, author: PeerId) -> bool:
+        """Whether it is known where this author is: it was met there, or could not be reached."""
+        contact = self.contacts.get(author)
+        return contact is not None and bool(contact.observed or contact.failures)
 
     def charge(self, peer: PeerId, points: float, now: float, why: str) -> None:
         """Charges a peer with points of guilt, and notes why; enough of them ban it."""

@@ -10,6 +10,7 @@ it (it is disconnected).
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -20,12 +21,16 @@ from protocol import limits
 from protocol.messages import PeerId, Reason
 from swarm_node.common.backoff import backoff
 from swarm_node.network.actions import UNINFORMATIVE, USEFUL
+from swarm_node.network.parties import is_public, network_of
 
 MAX_CONTACTS = 512
 FIRST_RETRY = 5.0  # seconds after a failed call; doubles with every further one
 MAX_RETRY = 60.0
 HELD_PAUSE = 20.0  # seconds until a peer that may not be dialled now is considered again
-ANCHORS = 8  # peers known longest that still answer: gossip does not push them out
+# Peers known longest that still answer, half of a view: gossip does not push them out, and whoever
+# comes later, however loud and in however many networks, does not either
+ANCHORS = 32
+ANCHORS_OF_NETWORK = 2  # at most, on the internet
 
 
 @dataclass(slots=True)
@@ -40,6 +45,8 @@ class Contact:
     tried: float = -inf  # seconds, when it was last called
     retry: float = -inf  # seconds; it is not called before
     failures: int = 0  # failed calls in a row
+    # Its place among the peers that an earlier run remembered; inf for all others
+    remembered: float = inf
     given: bool = False  # named by this node's user, cache or LAN, not by gossip
     told: int = -1  # number of the last own announcement it has taken
     note: str = ""  # why it has nothing to share, for a person
@@ -50,6 +57,12 @@ class Contact:
     @property
     def answered(self) -> bool:
         return self.answered_first < inf
+
+    @property
+    def network(self) -> str:
+        """The network of addresses that it was met in, else that of its first address."""
+        address = self.observed or next(iter(self.addresses), "")
+        return network_of(address)
 
 
 class Contacts:
@@ -77,6 +90,13 @@ class Contacts:
             contact.addresses = tuple(addresses)[: limits.MAX_ADDRESSES]
         return contact
 
+    def remember(self, peers: Mapping[PeerId, Sequence[str]]) -> None:
+        """Notes peers that an earlier run knew longest, in this order, with their addresses. Those
+        that answer again are anchors before all that are met in this run.
+        """
+        for place, (peer, addresses) in enumerate(peers.items()):
+            self.learn(peer, addresses).remembered = place
+
     def announced(self, peer: PeerId, addresses: tuple[str, ...]) -> None:
         """Notes the addresses that a contact announces, for when gossip has forgotten it."""
         contact = self._contacts.get(peer)
@@ -98,6 +118,14 @@ class Contacts:
         if changed:
             self._choose_anchors()
         return contact
+
+    def met(self, peer: PeerId, address: str) -> None:
+        """Notes the address at the other end of a connection to this peer, which proves it; one
+        through a relay only while no other is known.
+        """
+        contact = self._contacts.get(peer)
+        if contact is not None and not (contact.observed and "/p2p-circuit" in address):
+            contact.observed = address
 
     def called_in(self, peer: PeerId, address: str, now: float) -> None:
         """Notes that a peer called: it is alive, and its connection serves to call it back."""
@@ -135,6 +163,11 @@ class Contacts:
         contact = self._contacts.get(peer)
         return contact is None or now >= contact.retry
 
+    def has_answered(self, peer: PeerId) -> bool:
+        """Whether this peer ever answered a call."""
+        contact = self._contacts.get(peer)
+        return contact is not None and contact.answered
+
     def tried(self, peer: PeerId) -> float:
         """When this peer was called last, in seconds."""
         contact = self._contacts.get(peer)
@@ -146,14 +179,27 @@ class Contacts:
             for contact in self._contacts.values()
             if contact.answered and contact.failures < 2
         ]
-        steady.sort(key=lambda contact: contact.answered_first)
-        self.anchors = tuple(contact.peer for contact in steady[:ANCHORS])
+        steady.sort(key=lambda contact: (contact.remembered, contact.answered_first))
+        of_network: Counter[str] = Counter()
+        anchors = list[PeerId]()
+        for contact in steady:
+            network = contact.network
+            of_network[network] += 1
+            if not is_public(network) or of_network[network] <= ANCHORS_OF_NETWORK:
+                anchors.append(contact.peer)
+        self.anchors = tuple(anchors[:ANCHORS])
 
     def _evict(self, newcomer: PeerId) -> None:
         others = (contact for contact in self._contacts.values() if contact.peer != newcomer)
         worst = min(
             others,
-            key=lambda c: (c.peer in self.anchors, c.answered, c.given, c.last_seen, c.tried),
+            key=lambda c: (
+                c.peer in self.anchors,
+                c.answered or (c.remembered < inf and not c.failures),
+                c.given,
+                c.last_seen,
+                c.tried,
+            ),
         )
         del self._contacts[worst.peer]
         if worst.peer in self.anchors:

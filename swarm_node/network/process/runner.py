@@ -226,6 +226,8 @@ class ExchangeRunner:
         for peer in self.connections.keys() - before:
             # A peer that called us can be called back while it is connected
             self.exchange.learned(peer, ())
+        for each in connections:
+            self.exchange.met(each.peer, each.address)
 
     async def _enter(self, backend: Backend, node: BootstrapNode) -> None:
         """Keeps a connection to a bootstrap node: dials it, and again when the connection is lost,

@@ -132,6 +132,7 @@ class NetworkService:
         )
         if memory.exchange != Remembered():
             self.exchange.restore(memory.exchange, now)
+        self.exchange.remember(memory.peers)
         named = (*config.peers, *config.suggested)
         given = [(split_peer(address)[1], address) for address in named]
         self._bootstrap_nodes = bootstrap_nodes(given, memory.peers, identity.peer_id)

@@ -35,6 +35,9 @@ STREAMS_PER_SLOT = 16
 REFUSAL_SECONDS = 1.0
 WINDOW_SECONDS = 10.0
 NEW_STREAMS = 256  # of one party in that time; honest peers use the streams they have again
+# Streams of one peer refused in that time, after which it is hung up on, and after as many again:
+# each costs the daemon a quarter of a millisecond, however early it is refused
+REFUSED_STREAMS = 64
 # A peer on a local network holds at most 1/4 of the slots; on the internet see parties.py
 SLOTS_PER_PEER = 4
 
@@ -61,8 +64,12 @@ class Answering:
         limits: Mapping[str, int],
         slots: int,
         counters: Counter[str] | None = None,
+        hang_up: Callable[[PeerId], object] = lambda peer: None,
     ) -> None:
-        """`counters`: where refused streams are counted."""
+        """`counters`: where refused streams are counted. `hang_up` begins to close all connections
+        with a peer that floods.
+        """
+        self._hang_up = hang_up
         self._handlers = handlers
         self._limits = limits  # largest request in bytes, by protocol
         self._slots = asyncio.Semaphore(slots)
@@ -71,6 +78,7 @@ class Answering:
         self._streams: dict[asyncio.Task[None], Caller] = {}  # the longest silent first
         self._open = PartySlots(self._max_streams, self._share * STREAMS_PER_SLOT)
         self._come: Counter[str] = Counter()  # streams of each party since `_window`
+        self._refused: Counter[PeerId] = Counter()  # those of each peer that were refused
         self._window = 0.0  # seconds
         self._turns_at_once = max(1, slots // SHARE)  # slots of one party of the internet
         self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -113,12 +121,21 @@ class Answering:
         if now >= self._window + WINDOW_SECONDS:
             self._window = now
             self._come.clear()
+            self._refused.clear()
         parties = (caller.peer, *groups_of(caller.address))
         if not self._has_room(caller) or any(self._come[party] >= NEW_STREAMS for party in parties):
-            self._counters["streams refused: too many of one party"] += 1
+            self._refuse(caller.peer)
             return False
         self._come.update(parties)
         return True
+
+    def _refuse(self, peer: PeerId) -> None:
+        """Counts a refused stream. A peer that goes on opening streams is hung up on."""
+        self._counters["streams refused: too many of one party"] += 1
+        self._refused[peer] += 1
+        if self._refused[peer] % REFUSED_STREAMS == 0:
+            self._counters["hung up: flood of streams"] += 1
+            self._hang_up(peer)
 
     def _has_room(self, caller: Caller) -> bool:
         return self._open.has_room(caller.peer, groups_of(caller.address))
@@ -341,7 +358,15 @@ class StreamBackend(Backend):
             return answer
 
         noted = {protocol: noting(handler) for protocol, handler in handlers.items()}
-        return Answering(noted, limits, MAX_INBOUND, self.counters)
+
+        def hang_up(peer: PeerId) -> None:
+            self.spawn(self._leave_alone(peer))
+
+        return Answering(noted, limits, MAX_INBOUND, self.counters, hang_up)
+
+    async def _leave_alone(self, peer: PeerId) -> None:
+        with suppress(CallFailed):  # it has gone by itself
+            await self.disconnect(peer)
 
     async def _seek_relays(self) -> None:
         """Keeps reservations at relays, if this node has no public address of its own."""

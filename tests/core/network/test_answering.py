@@ -7,7 +7,12 @@ from collections import Counter
 
 from protocol.messages import PeerId
 from swarm_node.network.backend import Caller
-from swarm_node.network.transport.streams import NEW_STREAMS, WINDOW_SECONDS, Answering
+from swarm_node.network.transport.streams import (
+    NEW_STREAMS,
+    REFUSED_STREAMS,
+    WINDOW_SECONDS,
+    Answering,
+)
 from tests.waiting import until_awaited
 
 FLOODER, HONEST = (Caller(PeerId(name), "/ip4/127.0.0.1/tcp/1") for name in ("flooder", "honest"))
@@ -30,6 +35,22 @@ def test_identities_of_one_network_open_so_many_streams_in_a_while_as_one_peer()
     assert taken == [True] * NEW_STREAMS + [False] * (1000 - NEW_STREAMS)
     assert not answering.admits(Caller(PeerId("another"), "/ip6/2002:2d21:a07::1/tcp/1"), 101.5)
     assert answering.admits(Caller(PeerId("another"), "/ip4/45.33.11.7/tcp/1"), 101.5)
+
+
+def test_a_peer_that_goes_on_opening_refused_streams_is_hung_up_on_and_an_honest_one_never() -> (
+    None
+):
+    hung_up = list[PeerId]()
+    answering = Answering({}, {}, 16, hang_up=hung_up.append)
+    for k in range(NEW_STREAMS + REFUSED_STREAMS - 1):
+        answering.admits(FLOODER, 100.0 + k / 1000)
+    assert hung_up == []
+    for k in range(1 + REFUSED_STREAMS):
+        answering.admits(FLOODER, 101.0 + k / 1000)
+    assert hung_up == [FLOODER.peer] * 2
+    answering.admits(HONEST, 102.0)
+    answering.admits(FLOODER, 100.0 + WINDOW_SECONDS)
+    assert hung_up == [FLOODER.peer] * 2, "in the next window it is let in again"
 
 
 class Pipe:

@@ -17,6 +17,7 @@ from swarm_node.network.exchange.knowledge import (
 )
 from swarm_node.network.exchange.peers import (
     ANCHORS,
+    ANCHORS_OF_NETWORK,
     BAN_SECONDS,
     HALF_LIFE,
     MAX_CONTACTS,
@@ -167,7 +168,7 @@ def test_strangers_do_not_push_out_those_who_answered_or_were_given() -> None:
 
 def test_anchors_are_those_who_have_answered_longest_and_still_do() -> None:
     contacts = Contacts()
-    for number in range(20):
+    for number in range(2 * ANCHORS):
         contacts.answered(PeerId(str(number)), float(number))
     assert contacts.anchors == tuple(map(str, range(ANCHORS)))
     contacts.failed(PeerId("0"), 30.0)
@@ -175,6 +176,28 @@ def test_anchors_are_those_who_have_answered_longest_and_still_do() -> None:
     assert contacts.anchors == tuple(map(str, range(1, ANCHORS + 1)))
     contacts.answered(PeerId("0"), 50.0)
     assert contacts.anchors == tuple(map(str, range(ANCHORS)))
+
+
+def test_peers_that_an_earlier_run_knew_longest_are_anchors_again_once_they_answer() -> None:
+    contacts = Contacts()
+    contacts.remember({PeerId(f"old{number}"): ("/dns/x/tcp/1",) for number in range(3)})
+    for number in range(2 * ANCHORS):
+        contacts.answered(PeerId(f"new{number}"), float(number))
+    assert not any(peer.startswith("old") for peer in contacts.anchors)
+    for number in (2, 0):
+        contacts.answered(PeerId(f"old{number}"), 1000.0)
+    assert contacts.anchors[:3] == ("old0", "old2", "new0")
+
+
+def test_of_one_network_of_the_internet_only_two_peers_are_anchors_and_of_a_local_one_all() -> None:
+    contacts = Contacts()
+    for number in range(6):
+        for place in ("20.0.1", "192.168.1"):
+            peer = PeerId(f"{place} {number}")
+            contacts.called_in(peer, f"/ip4/{place}.{number}/tcp/1", 0.0)
+            contacts.answered(peer, float(number))
+    networks = [peer.partition(" ")[0] for peer in contacts.anchors]
+    assert networks.count("20.0.1") == ANCHORS_OF_NETWORK and networks.count("192.168.1") == 6
 
 
 def test_a_peer_that_fails_is_left_alone_for_up_to_a_minute_and_one_call_of_its_own_ends_that() -> (

@@ -146,7 +146,7 @@ SHAPE = {
             "measured": {"before": {}, "now": {}, "right": {}, "wrong": {}},  # may lack any
             "model": "any",
             "peer_id": "str",
-            "pool": {"spent": [], "waiting": []},
+            "pool": {"answered": [], "spent": [], "waiting": []},  # may lack "answered"
             "waiting": [],
         },
         "format": "int",

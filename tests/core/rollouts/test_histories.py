@@ -1,10 +1,10 @@
 """What a node selects does not change where its code does.
 
-`tests/data/histories.txt` has the digests of 200 histories, made at commit d71ad390, before one
-inbox held all external groups: what was trained on, refused and skipped, every verdict, and what
-went on waiting. Where a change is meant to
-change them, `python -m tests.histories 200 > tests/data/histories.txt` writes them again, and the
-commit says what changed.
+`tests/data/histories.txt` has the digests of 200 histories: what was trained on, refused and
+skipped, every verdict, and what went on waiting. They were made when places in the training set
+were first shared out, and names of groups remembered for longer than groups wait. Where a change is
+meant to change them, `python -m tests.histories 200 > tests/data/histories.txt` writes them again,
+and the commit says what changed.
 """
 
 from collections import Counter

@@ -5,6 +5,7 @@ once, and comes back from a snapshot.
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from protocol.messages import PeerId, Round
 from swarm_node.rollouts.groups import Group, Refused, Skipped
-from swarm_node.rollouts.inbox import MAX_ASKED, Inbox, Key, Result, key_of
+from swarm_node.rollouts.inbox import MAX_ANSWERED, MAX_ASKED, Inbox, Key, Result, key_of
 from tests.groups import external
 from tests.models import text_group
 
@@ -159,17 +160,50 @@ def test_a_shunned_author_leaves_with_its_groups_and_returns_when_they_would_hav
     assert sizes == [0, 0, 1]
 
 
-def test_a_group_that_still_serves_when_it_is_too_old_may_arrive_again() -> None:
+def test_a_group_that_was_trained_on_never_comes_again_however_it_is_spelt_and_however_late() -> (
+    None
+):
     """A round may take 50 ms: a group is too old after three of them, and serves for longer."""
     inbox = inbox_of(rounds=6, seconds=5.0)
     inbox.arrive([received()], Round(0))
     take(inbox, inbox.candidates())
-    for now in range(4):
-        inbox.arrive([received()], Round(now))
-        served = inbox.serve(1, 0.05 * now, Random(0))
-    assert len(served) == 1 and len(inbox) == 0, "it is left out in the round that forgets its name"
-    inbox.arrive([received()], Round(4))
-    assert len(inbox) == inbox.counts()["serving"] == 1
+    for now in range(40):
+        inbox.arrive([received(text=f"a{now}")], Round(now))
+        inbox.serve(1, 0.05 * now, Random(0))
+    assert len(inbox) == 0 and inbox.counts()["arrived"] == 1
+    again = inbox_of()
+    again.restore(json.loads(json.dumps(inbox.snapshot())))
+    again.arrive([received(text="b")], Round(50))
+    assert len(again) == 0
+
+
+def test_only_so_many_names_are_remembered_the_newest() -> None:
+    inbox = inbox_of()
+    for now in range(MAX_ANSWERED + 1):
+        inbox.arrive([received(round=now)], Round(now))
+        take(inbox, inbox.candidates(), now)
+    late = Round(MAX_ANSWERED + 10)
+    inbox.arrive([received(round=0), received(round=1)], late)
+    assert [group.round for group in inbox.candidates()] == [0]
+
+
+def test_a_near_copy_of_another_authors_group_is_left_and_nobody_is_charged() -> None:
+    def told(author: str, text: str, index: int = 0) -> Group:
+        group = received(author, index=index, text=text)
+        return replace(group, prompt="What is 6 times 7?")
+
+    inbox, text = inbox_of(), "First I take six times seven, which is six times six and six more."
+    inbox.arrive([told("ann", text)], Round(0))
+    assert take(inbox, inbox.candidates()) == [("ann", True, "")]
+    inbox.arrive([told("eve", text.replace("more", "most"))], Round(1))
+    draw = inbox.draw()
+    assert inbox.look(draw, inbox.candidates(), scorer()) == []
+    assert [group.author for group in draw.copies] == ["eve"]
+    (verdict,) = inbox.settle(draw, Round(1))
+    assert (verdict.group.author, verdict.useful, verdict.fault) == ("eve", False, "")
+    other = "Seven and seven are fourteen; three times that much is forty-two, I think."
+    inbox.arrive([told("bob", other)], Round(2))
+    assert take(inbox, inbox.candidates(), 2) == [("bob", True, "")]
 
 
 def test_of_each_peer_is_known_how_many_groups_came_and_what_became_of_them() -> None:

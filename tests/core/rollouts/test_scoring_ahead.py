@@ -19,6 +19,7 @@ from swarm_node.rollouts.scoring_ahead import (
     ScoringInStep,
     TimeAllowance,
 )
+from swarm_node.rollouts.shares import Shares
 from swarm_node.scoring import contract
 from swarm_node.scoring.building import LENIENCE
 from tests.groups import external, scored
@@ -125,6 +126,18 @@ def test_in_step_all_is_scored_before_a_sampler_that_reads_rewards_is_asked() ->
         ("ann", (0.0, 1.0))
     ]
     assert list(inbox.draw().faults.values()) == ["scoring timeout"]
+
+
+def test_ahead_no_time_goes_to_what_is_beyond_an_authors_share(verifier, scoring) -> None:
+    inbox = Inbox(PeerId("me"), shares=Shares())
+    flood = [group("flooder", index) for index in range(20)]
+    inbox.arrive([*flood, group("ann"), group("bob")], Round(0))
+    scoring.candidates(inbox, 4, LOCAL)
+    verifier.now = 10.0
+    scoring.candidates(inbox, 4, LOCAL)
+    work(scoring)
+    assert {"ann", "bob"} < set(verifier.scored)
+    assert verifier.scored.count("flooder") <= 2
 
 
 def test_ahead_only_what_is_scored_is_ready_and_asking_scores_nothing(verifier, scoring) -> None:
