@@ -204,8 +204,8 @@ def connect(config: SimulationConfig) -> Any:
     except (ConnectionError, ValueError, RuntimeError, OSError) as error:
         said = reason_of(error) if isinstance(error, OSError) else last_line(str(error), 200)
         raise UserError(
-            f"no Ray cluster at {config.ray.address or 'this machine'} ({said}): start one with "
-            "ray start --head, and give its address"
+            f"no Ray cluster at {config.ray.address or 'this machine'} ({said}): start one as "
+            "docs/how-to/cluster.md shows, and give its address with --ray.address"
         ) from error
     return ray
 
