@@ -26,10 +26,21 @@ LAST = 20  # rounds whose mean reward is the end of a run
 QUESTIONS = 8  # of a round
 
 
-def run(home: Path, seed: int, devices: str, rounds: int, model: str) -> list[float]:
+def take_identity(home: Path, of: Path) -> None:
+    """Gives a home the key of another one, if that has one: questions and random numbers are those
+    of a peer id.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    key = home / "identity.key"
+    if (of / key.name).exists() and not key.exists():
+        key.write_bytes((of / key.name).read_bytes())
+        key.chmod(0o600)
+
+
+def run(home: Path, of: Path, seed: int, devices: str, rounds: int, model: str) -> list[float]:
     """The mean reward of each round of a node, which is run to its end unless it has been."""
     if len(rewards(home)) < rounds:
-        home.parent.mkdir(parents=True, exist_ok=True)
+        take_identity(home, of)
         line = [sys.executable, "-P", "-m", "swarm_node.commands.cli", "run", "--home", home]
         line += ["--seed", seed, "--model.name", model, "--model.devices", devices]
         line += ["--network.no-enabled", "--threads", 1, "--max-rounds", rounds]
@@ -48,7 +59,14 @@ def ends(
     for seed in range(seeds):
         first: dict[str, float] = {}
         for devices, name in ((ALONE, "alone"), (SHARED, "shared")):
-            done = run(options.runs / name / str(seed), seed, devices, rounds, options.model)
+            done = run(
+                options.runs / name / str(seed),
+                options.runs / "alone" / str(seed),
+                seed,
+                devices,
+                rounds,
+                options.model,
+            )
             found[devices].append(fmean(done[-last:]))
             first[devices] = done[0]
         # Before the first step both have the same weights
