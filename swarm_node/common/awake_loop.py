@@ -16,6 +16,7 @@ class WakingLoop(asyncio.SelectorEventLoop):
     """
 
     def time(self) -> float:
+        """Seconds by the clock of this loop."""
         return elapsed()
 
 
