@@ -218,6 +218,10 @@ CUTS = {
     "contribute/api.py": ("text.strip()[:64]",),
     "environments/dataset/compile.py": ("text[:400]",),
     "environments/dataset/verifiers.py": ("text[-MAX_CHARS:]",),
+    # Some of the texts of a task set
+    "environments/taskset/compile.py": (
+        "list(dict.fromkeys(['', '0', *library.own_texts(data)]))[:TRIED_TEXTS]",
+    ),
     "swarm/code.py": ("text[:2 * MAX_CHARS]",),
     "simulation/engines/real_nodes.py": ("lines[-LINES:]",),  # whole lines
     "environments/temporal_clue/puzzle_file.py": ("text[:LONGEST]",),

@@ -201,11 +201,11 @@ def test_a_running_node_can_be_asked_and_so_can_one_whose_network_is_down(tmp_pa
     made.publish([], Round(9))  # after the end a round is lost without an error
 
 
-def test_a_node_that_cannot_be_asked_trains_and_says_so(tmp_path: Path) -> None:
+def test_a_node_that_status_cannot_reach_trains_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "control.sock").mkdir()
     said: list[str] = []
     with network(tmp_path, "echo") as made:
-        until(lambda: "cannot be asked" in " ".join(lines_of(made, said)))
+        until(lambda: "status cannot reach this node" in " ".join(lines_of(made, said)))
         until(lambda: "life 0 remembers 0" in lines_of(made, said))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from swarm_node.common.channel import Failed
 from swarm_node.simulation.arms import all_cells
-from swarm_node.simulation.engines.engine import Worker
+from swarm_node.simulation.engines.engine import LocalWorker
 from swarm_node.simulation.worker_messages import (
     WORKER,
     RoundMessage,
@@ -25,7 +25,7 @@ SCRIPT = Path(__file__).with_name("fake_worker.py")
 def test_a_worker_whose_parent_is_gone_ends_at_once(configure, tmp_path):
     config = configure(rounds=1_000_000)
     order = write_order(config, all_cells(config)[0])
-    worker = Worker((sys.executable, str(SCRIPT)), tmp_path / "log", os.environ, order)
+    worker = LocalWorker((sys.executable, str(SCRIPT)), tmp_path / "log", os.environ, order)
     messages = worker.messages()
     assert isinstance(next(messages), RoundMessage)  # it is at work
     messages.close()  # closes the socket, as every end of the parent does
@@ -56,4 +56,7 @@ def test_what_is_cut_off_is_no_message_and_nonsense_is_told(said, expected, tmp_
         "-c",
         f"import os, sys; print('hello'); os.write(int(sys.argv[-1]), {said!r})",
     )
-    assert list(Worker(words, tmp_path / "log", {}, RunCell("{}", "1/0", 0)).messages()) == expected
+    assert (
+        list(LocalWorker(words, tmp_path / "log", {}, RunCell("{}", "1/0", 0)).messages())
+        == expected
+    )

@@ -30,8 +30,8 @@ def test_nodes_that_practise_the_same_are_drawn_once_by_round_and_by_tokens():
         answered(ALL), local_tasks=(ALL,), other_tasks=((None,) * 4,), trained_tokens=TOKENS
     )
     by_round, by_tokens = drawn(_4_0=asked)
-    assert lines(by_round) == [("4/0 alone", [3.0, 6.0, 9.0, 12.0], list(ALL))]
-    assert lines(by_tokens) == [("4/0 alone", [10.0, 20.0, 30.0, 40.0], list(ALL))]
+    assert lines(by_round) == [("alone: 4 own", [3.0, 6.0, 9.0, 12.0], list(ALL))]
+    assert lines(by_tokens) == [("alone: 4 own", [10.0, 20.0, 30.0, 40.0], list(ALL))]
     assert (by_round.get_xlabel(), by_tokens.get_xlabel()) == ("round", "trained tokens of a node")
     assert by_round.get_ylim() == (0.0, pytest.approx(0.5)), "low accuracies fill the figure"
 
@@ -50,4 +50,4 @@ def test_an_arm_without_evaluations_is_left_out():
         answered(ALL), local_tasks=(ALL,), other_tasks=((None,) * 4,), trained_tokens=TOKENS
     )
     by_round, _ = drawn(_4_0=asked, _4_8=None)
-    assert [name for name, *_ in lines(by_round)] == ["4/0 alone"]
+    assert [name for name, *_ in lines(by_round)] == ["alone: 4 own"]
