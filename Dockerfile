@@ -106,7 +106,7 @@ ARG VERSION=0.1.0
 ARG SOURCE=
 ARG REVISION=
 LABEL org.opencontainers.image.title=swarm-node org.opencontainers.image.version=$VERSION \
-    org.opencontainers.image.licenses=MIT org.opencontainers.image.source=$SOURCE \
+    org.opencontainers.image.licenses="MIT AND Apache-2.0" org.opencontainers.image.source=$SOURCE \
     org.opencontainers.image.revision=$REVISION
 HEALTHCHECK --interval=30s --timeout=10s --start-period=600s --retries=3 CMD ["swarm-node", "status"]
 ENTRYPOINT ["tini", "--", "swarm-node"]
