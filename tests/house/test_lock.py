@@ -320,6 +320,14 @@ def test_p2pd_is_the_file_of_the_locked_wheel_and_of_security_md() -> None:
         assert digest.hex() in (ROOT / "SECURITY.md").read_text()
 
 
+def test_the_nightly_job_with_the_lowest_versions_asks_for_the_lowest_torch() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "nightly.yml").read_text()
+    (asked,) = re.findall(r"lane: oldest, .*torch: torch==([\d.]+)", workflow)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (torch,) = [text for text in project["dependencies"] if Requirement(text).name == "torch"]
+    assert Version(asked) == lowest(Requirement(torch))
+
+
 def test_the_image_has_the_lock_the_version_and_a_base_that_cannot_change_under_its_name() -> None:
     lines = (ROOT / "Dockerfile").read_text().splitlines()
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
