@@ -143,7 +143,7 @@ def encode_groups(envelopes: Sequence[bytes]) -> bytes:
 
 
 def decode_groups(data: bytes, count: int) -> list[bytes] | Rejected:
-    """The `count` envelopes of a reply. They are not checked yet."""
+    """The `count` envelopes of a reply. The envelopes are not checked yet."""
     if len(data) > limits.MAX_PULL_REPLY_BYTES:
         return Rejected(Reason.TOO_BIG)
     parts = _parts(data, 0, count, _LENGTH, limits.MAX_MESSAGE_BYTES)
@@ -209,7 +209,7 @@ def encode_cards(cards: Sequence[bytes]) -> bytes:
 
 
 def decode_cards(data: bytes) -> list[bytes] | Rejected:
-    """The cards of a reply. They are not checked yet."""
+    """The cards of a reply. The cards are not checked yet."""
     if len(data) > limits.MAX_CARD_REPLY_BYTES:
         return Rejected(Reason.TOO_BIG)
     if not data:

@@ -10,8 +10,8 @@ pre-trained model on the default tasks. While they do, the script keeps what the
 after some rounds it takes pictures of the pages of the first node and of a bootstrap node.
 
 What the terminals showed is recording.json: their texts, each with its time and round. `draw` lets
-chromium paint them, and makes a GIF of them and of the page. Nothing is drawn that a node did not
-print, but for the captions.
+chromium paint them, and makes a GIF of them and of the page. Except for the captions, everything
+that is drawn was printed by a node.
 """
 
 import argparse

@@ -140,7 +140,7 @@ last ten.
 
 
 class Option(NamedTuple):
-    """A row of the page of options, but for what differs between commands."""
+    """A row of the page of options, except for what differs between commands."""
 
     key: str
     kind: str

@@ -193,8 +193,8 @@ def trl_trainer(
 
 
 def settle() -> None:
-    """Limits torch to one thread, silences transformers but for errors, and keeps freed memory, as
-    a node does.
+    """Limits torch to one thread, silences transformers except for errors, and keeps freed memory,
+    as a node does.
     """
     torch.set_num_threads(1)
     keep_freed(plenty=True)

@@ -2,7 +2,7 @@
 traces.
 
 A trace runs the node's own forward and backward on FakeTensors, which have shapes and no numbers,
-and counts the bytes that are alive: what CUDA would hold, but for its allocator's gaps. `--trace`
+and counts the bytes that are alive: what CUDA would hold without its allocator's gaps. `--trace`
 compares the plan of a micro-batch of 2,048 tokens, blocks kept or computed again, with traces, and
 the plan of generation, with the decoder and its copy of the weights; `--gpu` compares the plan of a
 micro-batch with a CUDA device. Attention is torch's fused one.

@@ -101,12 +101,12 @@ MORE: dict[str, tuple[Any, tuple[int, ...], dict[str, Any]]] = {
 
 
 def shapes() -> dict[str, Any]:
-    """transformers configurations, new ones at each call."""
+    """The configurations in transformers of the models in SHAPES, made anew at each call."""
     return {name: _configured(*described) for name, described in SHAPES.items()}
 
 
 def more_shapes() -> dict[str, Any]:
-    """The same of more models, the smallest first."""
+    """The configurations of the models in SHAPES and MORE, the smallest first."""
     both = {name: _configured(*described) for name, described in (SHAPES | MORE).items()}
     return dict(sorted(both.items(), key=lambda pair: _size(pair[1])))
 

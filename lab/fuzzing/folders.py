@@ -124,7 +124,7 @@ def _drain(watched: Any) -> None:
 
 
 def _model_of(folder: Path) -> Mapping[str, Any]:
-    """The model as export takes it, but for its name: export looks for a licence in the folder of
+    """The model as export takes it, except its name: export looks for a licence in the folder of
     that name. To read a model's card there is allowed, to run anything is not.
     """
     state = json.loads((folder / "checkpoints" / "00000001" / "state.json").read_text())

@@ -374,7 +374,7 @@ class Choice:
 
 
 def corpus(folder: Path, texts: Sequence[str], rows: Rows, choice: Choice) -> Tally:
-    """Tries every command on every file that it looks at, but for rows that are done. `texts`:
+    """Tries every command on every file that it looks at, except rows that are done. `texts`:
     payloads, which lead to `folder / "out"`.
     """
     place, real, home = folder / "out", folder / "real", folder / "home"

@@ -1,8 +1,9 @@
 """Make the starters again: `python -m lab.starters.make [--only NAME] [--out FOLDER]`.
 
-The same machine makes the same bytes. Another machine rounds differently, so after training its
-models differ a little. One thread, no download: tokenizer, phase 1 (the skill), phase 2 (hiding
-it), measurement, folder.
+On one machine, every run of this command writes files with the same bytes. Another machine rounds
+numbers differently, so the models that it trains differ a little. The command uses one thread and
+downloads nothing. It makes the tokenizer, teaches the model a skill (phase 1), teaches it to hide
+this skill (phase 2), measures it, and writes its folder.
 """
 
 import argparse

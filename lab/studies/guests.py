@@ -30,8 +30,10 @@ def running(
     environment: Mapping[str, str] | None = None,
     inside: Sequence[str] = (),
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """A process that is terminated at the end. Its output goes to a file beside its home. `inside`:
-    words that the command begins with, such as those that enter a network namespace.
+    """Starts a node, a contributor or the TRL example as a process, and terminates it when the
+    `with` block ends. What the process prints goes to a file beside its home.
+
+    `inside` holds words to put before the command, such as those that enter a network namespace.
     """
     home.parent.mkdir(parents=True, exist_ok=True)
     with log(home).open("wb") as output:

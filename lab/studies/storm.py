@@ -4,8 +4,8 @@
     python -m lab.studies.storm --quick                    # four nodes, one hostile, a minute
 
 Two swarms run side by side, each on half of the cores. Honest nodes are `swarm-node run` with the
-starter `rare` and default options, but for the loopback address and an identity that is the same in
-both. Hostile nodes are `lab.fuzzing.hostile_peer`. In the calm swarm they are idle. In the storm
+starter `rare` and default options, except for the loopback address and an identity that is the same
+in both. Hostile nodes are `lab.fuzzing.hostile_peer`. In the calm swarm they are idle. In the storm
 one hangs scorers, one reflects, one floods and sends junk, one poisons; a lone one does it all. A
 hostile node is stopped while it has had more than its share of a core. Ratios are storm over calm:
 `ratio` of honest rounds for each second of a core that hostile nodes left; `rounds_ratio` of honest

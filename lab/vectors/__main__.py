@@ -1,4 +1,6 @@
-"""Writes protocol/vectors/*.json: `python -m lab.vectors [FOLDER]`. The same bytes each time."""
+"""Writes protocol/vectors/*.json: `python -m lab.vectors [FOLDER]`. Every run writes the same
+bytes.
+"""
 
 import sys
 import tomllib

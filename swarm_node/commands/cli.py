@@ -1,4 +1,4 @@
-"""The command line. A first argument that is a flag, or none, means `run`. Nothing prompts, but for
+"""The command line. A first argument that is a flag, or none, means `run`. Nothing prompts, except
 a first run on a graphics card: at a terminal it waits for a yes before a large download.
 
 settings/command_line.py reads the options of a command; this module finds the command.

@@ -100,7 +100,10 @@ def admit(argv: list[str]) -> None:
     )
     _, card = load_cards(config.manifest.expanduser())
     if not isinstance(card, Card) or not config.key.expanduser().exists():
-        raise UserError("swarm admit needs FILE and --key: the manifest, and a key that it names")
+        raise UserError(
+            "swarm admit needs FILE, the manifest, and --key, one of the keys listed in that "
+            "manifest"
+        )
     named = network_of(card), card.number, digest_of(card)
     addresses = card.bootstrap[:MAX_ADDRESSES]
     invited = Invitation(addresses, swarm_of(card), (), 0, *named)

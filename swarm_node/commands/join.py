@@ -136,7 +136,7 @@ def not_kept(invited: Invitation, config: NodeConfig, own: Iterable[str]) -> Map
 
 
 def about_questions(invited: Invitation, own: Iterable[str]) -> list[str]:
-    """Those of the user's own options that say what is asked."""
+    """The user's own options that say what is asked."""
     sections = {"environment", *(each.environment for each in invited.asked)}
     return sorted(key for key in own if key.partition(".")[0] in sections)
 

@@ -139,8 +139,8 @@ def problems(answer: Mapping[str, Any]) -> list[str]:
             and network.get("uptime", 0.0) > SILENT_SECONDS
         ):
             found.append(
-                "the network does not listen: the node has printed a warning about its port or "
-                "address"
+                "this node accepts no connections: look for the warning about its port or address "
+                "in the node's output"
             )
     return found
 

@@ -137,8 +137,8 @@ class Channel(Generic[In, Out]):
             data = data[os.write(self._writing.fileno(), data) :]
 
     def receive(self) -> In | None:
-        """Waits for the next message. None: the other end has gone. Raises BrokenFrame; in a child
-        also UserError, where its parent is of another version.
+        """Waits for the next message. Returns None if the other end has gone. Raises BrokenFrame;
+        in a child also UserError, where its parent is of another version.
         """
         try:
             if not self._greeted and self._frame() != self._incoming.hello[LENGTH_BYTES:]:

@@ -106,7 +106,7 @@ def printable(text: str, limit: int = 200, secrets: Iterable[str] = ()) -> str:
 
 
 def printable_end(text: str, limit: int) -> str:
-    """The same, but the beginning of a text that is too long is skipped."""
+    """Shows a text as `printable` does, but skips the beginning of a text that is too long."""
     return printable(_without(text, ())[::-1], limit)[::-1]
 
 

@@ -45,7 +45,7 @@ def client(
 
 
 def async_client(*, verify: ssl.SSLContext | bool = True, **options: Any) -> httpx.AsyncClient:
-    """The same, for an event loop."""
+    """A client as `client` makes it, for an event loop."""
     transport = _AsyncTransport(_context(verify))
     return httpx.AsyncClient(transport=transport, trust_env=False, **options)
 
@@ -134,7 +134,7 @@ class _Transport(httpx.BaseTransport):
 
 
 class _AsyncTransport(httpx.AsyncBaseTransport):
-    """The same, for an event loop."""
+    """Does what `_Transport` does, for an event loop."""
 
     def __init__(self, verify: ssl.SSLContext | bool) -> None:
         self._verify = verify
@@ -181,7 +181,7 @@ def server_words(content: bytes | str) -> str:
 
 
 def words_of(value: Any) -> str:
-    """The same, of JSON that is read already."""
+    """What a server says went wrong, out of JSON that is read already: see `server_words`."""
     return _plain(_words(value, _DEEP))
 
 

@@ -88,7 +88,7 @@ def landlock() -> int:
 
 
 def ruleset(allowed: Mapping[Path, int], tcp: bool) -> int:
-    """A descriptor of rules that refuse every right this kernel knows, but for those of `allowed`,
+    """A descriptor of rules that refuse every right this kernel knows, except those of `allowed`,
     each for a path and all below it; paths that do not exist are skipped. `tcp`: whether ports may
     be listened on and connected to. -1 where there is no Landlock. Raises OSError.
     """

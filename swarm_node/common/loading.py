@@ -26,8 +26,8 @@ def load(target: str) -> Any:
 
 
 def absolute(target: str) -> str:
-    """The same place with an absolute path if it names a file, also after PLACE?, for a process in
-    another folder.
+    """Returns the place of an object for a process in another folder: a file, also one after
+    PLACE?, gets its absolute path, and any other place stays as it is.
     """
     place, asked, named = target.rpartition("?")
     where, colon, name = named.partition(":")

@@ -23,7 +23,7 @@ class Lru(OrderedDict[Key, Value]):
             self.popitem(last=False)
 
     def use(self, key: Key) -> Value | None:
-        """The value, which now counts as used. None if there is none."""
+        """The value of this key, which now counts as used. None for a key without a value."""
         if key in self:
             self.move_to_end(key)
         return self.get(key)

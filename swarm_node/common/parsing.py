@@ -5,7 +5,7 @@ is not a ValueError; `NaN` and `1e999` are numbers that no integer takes. Here s
 refused with a ValueError, as every broken one is. So is one that is too large or nested too deep
 for the code that walks through it, and a file with `"\\ud800"`, which cannot be written or printed.
 
-Every parser of JSON and TOML in this package is called from here, but for those that read what a
+Every parser of JSON and TOML in this package is called from here, except those that read what a
 process of ours wrote (`tests/house/test_parsing.py` lists them).
 """
 

@@ -1,14 +1,17 @@
 """What others can plug in: names that packages register, and MODULE:NAME for a file beside the
 configuration.
 
-A package registers a name by an entry point of a group `swarm_node.KIND`, of the kinds in GROUPS.
-What ships of these kinds is registered the same way, in pyproject.toml, but for the rules for
-advantages, which stand in a table. Code of another package is imported only if a configuration
-names it, except sections of options.
+A package registers a name by an entry point in the group `swarm_node.KIND`, where KIND is one of
+GROUPS. For example, an entry point in `swarm_node.samplers` names a sampler. The plug-ins that come
+with swarm-node are registered in the same way, in pyproject.toml. Only our rules for advantages are
+not: they stand in a table in the code. A node imports the code of another package only if its
+configuration names one of the package's plug-ins. Sections of options are the exception: they are
+imported to know which options there are.
 
-All else that a node can be made of stands in a table in the code: `commands/table.py`, `OBSERVERS`
-of `commands/run.py`, `LAYERS` of `rollouts/defence.py`, `ADVANTAGES` of `rollouts/advantages.py`,
-`BACKENDS` of `network/transport/libraries.py`, `ENGINES` of `simulation/engines/choice.py`.
+Every other part that a node can be made of stands in a table in the code: `commands/table.py`,
+`OBSERVERS` of `commands/run.py`, `LAYERS` of `rollouts/defence.py`, `ADVANTAGES` of
+`rollouts/advantages.py`, `BACKENDS` of `network/transport/libraries.py`, `ENGINES` of
+`simulation/engines/choice.py`.
 """
 
 import difflib

@@ -96,7 +96,9 @@ def guard_streams() -> None:
 
 
 def _apart(stream: Any) -> Any:
-    """The same stream with a descriptor of its own; itself where there is none to be had."""
+    """A copy of this stream with a descriptor of its own; the stream itself if it has no
+    descriptor.
+    """
     try:
         return open(
             os.dup(stream.fileno()),
@@ -150,8 +152,8 @@ _native = _Native()
 @contextmanager
 def native_kept(what: str) -> Iterator[None]:
     """Inside, nothing that code below Python writes reaches the terminal. At the end it is printed
-    in one line that begins with `what`, but for an error, which says the same. Only in commands of
-    ours: elsewhere Python's own streams may have no descriptors but these.
+    in one line that begins with `what`, unless an error is raised, which says the same. Only in
+    commands of ours: elsewhere Python's own streams may have no descriptors but these.
     """
     if not all(isinstance(each, Escaping) and each.apart for each in (sys.stdout, sys.stderr)):
         yield

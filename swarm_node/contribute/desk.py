@@ -162,7 +162,7 @@ class Desk:
             }
 
     def close(self) -> None:
-        """There will be no more questions. Whoever waits is answered."""
+        """Tells the desk that no more questions come. Whoever waits is answered now."""
         self.press(LEAVE, 0, "")
 
     @property

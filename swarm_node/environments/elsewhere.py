@@ -46,8 +46,8 @@ def ask(
         ) from error
     except subprocess.TimeoutExpired as error:
         raise UserError(
-            f"{what} takes more than {SECONDS:.0f} s to read: use a part of it, or see that its "
-            "code ends"
+            f"reading {what} takes more than {SECONDS:.0f} s: use only a part of it, or check that "
+            "its code does not run forever"
         ) from error
     if done.returncode:
         last = last_line(done.stderr, 400) or "it cannot be read"

@@ -83,7 +83,9 @@ class EnvironmentKind(Protocol):
 
     @property
     def larger_candidates(self) -> Sequence[str]:
-        """The same for a larger model, which answers as in a chat."""
+        """The tasks from which a node chooses if none is named, for a larger model, which answers
+        as in a chat.
+        """
         return ()
 
     def brought(self, config: HasEnvironments) -> Sequence[str]:

@@ -87,7 +87,7 @@ class PluggedKind(EnvironmentKind):
             done = ran(f"environment {self.target}: the process that loads it", self._asked)
         except subprocess.TimeoutExpired as error:
             raise UserError(
-                f"environment {self.target}: its import takes more than {SECONDS:.0f} s: load "
+                f"importing the environment {self.target} takes more than {SECONDS:.0f} s: load "
                 "files later, not at import"
             ) from error
         if done.returncode:

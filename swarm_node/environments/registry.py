@@ -1,5 +1,5 @@
-"""Finds the environments of tasks. Those that ship are found like any other: by their registered
-names.
+"""Finds the environments of tasks. An environment that ships is found as any other: by the name
+under which it is registered.
 """
 
 import os
@@ -80,8 +80,8 @@ def first_tasks(config: HasEnvironments) -> tuple[str, ...]:
 
 def candidates(config: HasEnvironments, larger: bool) -> tuple[str, ...]:
     """The tasks from which a node chooses for a pre-trained model, which may be a `larger` one;
-    none if a configuration names tasks or questions of the user's own. Those of the environments in
-    use, else of all.
+    none if a configuration names tasks or questions of the user's own. The tasks are of the
+    environments in use, or of all if the configuration names no environment.
     """
     use = config.environment.use
     all_kinds = kinds(use)

@@ -78,7 +78,7 @@ def in_box(text: str) -> str:
 
 
 def behind_hashes(text: str) -> str:
-    """The rest of the line after the last ####."""
+    """The rest of the line that follows the last ####."""
     _, found, rest = text.rpartition("####")
     return rest.partition("\n")[0] if found else ""
 

@@ -87,7 +87,7 @@ class Slots:
         return Slots(self.token[slots], self.length[slots], self.running[slots], self.mean[slots])
 
     def clone(self) -> "Slots":
-        """The same numbers in tensors of their own."""
+        """A copy of these slots: its numbers are in tensors of their own."""
         return Slots(
             self.token.clone(), self.length.clone(), self.running.clone(), self.mean.clone()
         )

@@ -1,11 +1,11 @@
 """What a home asks is part of it, as its model is: `run` notes it, and later starts continue with
 it.
 
-A home keeps it in `asks.toml`, as options that the user gave. What grants nothing (tasks, shots,
-the form of an answer, ...) is taken from there, by the rules of `settings/of_home.py`. Of a file, a
-plug-in or a task set that file has only the name, to be shown: its value comes from the record of
-this user, outside of the home (`homes.py`). Where that has none, one line says what to name, since
-to ask something else would train the checkpoint on other questions without a word.
+A home keeps it in `asks.toml`, as options that the user gave. Options that can do no harm (tasks,
+shots, the form of an answer, ...) are taken from there, by the rules of `settings/of_home.py`. Of a
+file, a plug-in or a task set that file has only the name, to be shown: its value comes from the
+record of this user, outside of the home (`homes.py`). Where that has none, one line says what to
+name, since to ask something else would train the checkpoint on other questions without a word.
 
 What the user gives at this start is stronger, and where it differs, a line says so.
 """
@@ -180,7 +180,7 @@ def is_kept(key: str) -> bool:
 
 
 def keep(home: Path, values: Mapping[str, Any], tell: Tell) -> None:
-    """Notes what this home asks: in the home what grants nothing, and the rest outside of it."""
+    """Notes what this home asks: harmless options in the home, and the others outside of it."""
     known, free = _known(), of_home.may_set(NodeConfig)
     rows = {key: _shown(key, value) for key, value in values.items()}
     rows = {key: value for key, value in rows.items() if value not in ("", None)}
@@ -354,5 +354,5 @@ def _base_names(value: Any) -> Any:
 
 
 def _toml(value: Any) -> str:
-    """A text, a number, a switch or a list, as TOML has it: as JSON, but for one character."""
+    """A text, a number, a switch or a list as TOML: written as JSON, except for one character."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -87,7 +87,7 @@ def export(
         check_folder(checkpoint)
     except TooLarge as error:
         raise UserError(
-            f"checkpoint {checkpoint} is broken ({error}): take --best, or another home"
+            f"checkpoint {checkpoint} is broken ({error}): use --best, or another home"
         ) from error
     part = out.with_name(f".{out.name}.part")
     shutil.rmtree(part, ignore_errors=True)
@@ -123,10 +123,10 @@ def _copy(file: Path, folder: Path) -> None:
     user, which would then be published with the model.
     """
     if not is_plain(file):
-        raise UserError(f"{file} is not a plain file: take --best, or another home")
+        raise UserError(f"{file} is not a plain file: use --best, or another home")
     with open_to_read(file, follow=False) as content:
         if has_holes(content.fileno()):
-            raise UserError(f"{file} has holes: take --best, or another home")
+            raise UserError(f"{file} has holes: use --best, or another home")
         with (folder / file.name).open("wb") as out:
             shutil.copyfileobj(content, out)
 
@@ -141,7 +141,7 @@ def _made_by(checkpoint: Path) -> tuple[int, dict[str, Any]]:
         return int(state["rounds"]), ModelConfig.model_validate(known).model_dump(mode="json")
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise UserError(
-            f"checkpoint {checkpoint} is broken ({first_line(error, 120)}): take --best, or "
+            f"checkpoint {checkpoint} is broken ({first_line(error, 120)}): use --best, or "
             "another home, such as a restored backup"
         ) from error
 
@@ -157,7 +157,7 @@ def _forget_places(folder: Path, told: Story) -> None:
             content = read_json(file, defaults.STATE_BYTES)
         except ValueError as error:
             raise UserError(
-                f"{file.name} of the checkpoint is broken: take --best, or start the node once, "
+                f"{file.name} of the checkpoint is broken: use --best, or start the node once, "
                 "which goes back to the checkpoint before"
             ) from error
         clean = _placeless(content, told)

@@ -86,8 +86,8 @@ class Disconnect:
 @dataclass(frozen=True, slots=True)
 class StartOver:
     """This node has slept: give up all calls under way, close all connections, which are dead or
-    will be, and say by `Exchange.reachable` where this node can be reached now. To be done before
-    all other actions.
+    will be, and tell `Exchange.reachable` where this node can be reached now. To be done before all
+    other actions.
     """
 
 

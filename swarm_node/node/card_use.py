@@ -61,13 +61,13 @@ class Nvml(Protocol):
         """The card with this name of the driver."""
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: Any) -> Sequence[Any]:
-        """Processes that compute on it, each with its `pid` and `usedGpuMemory` in bytes."""
+        """Processes that compute on this card, each with its `pid` and `usedGpuMemory` in bytes."""
 
     def nvmlDeviceGetGraphicsRunningProcesses(self, handle: Any) -> Sequence[Any]:
-        """The same of processes that draw on it."""
+        """Processes that draw on this card, each with its `pid` and `usedGpuMemory` in bytes."""
 
     def nvmlDeviceGetProcessUtilization(self, handle: Any, since: int) -> Sequence[Any]:
-        """Samples newer than `since` (microseconds) of how busy each `pid` kept it."""
+        """Samples newer than `since` (microseconds) of how busy each `pid` kept this card."""
 
 
 def family() -> frozenset[int]:

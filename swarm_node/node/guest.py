@@ -51,7 +51,7 @@ def said_by(supply: Path, name: str) -> str:
 
 
 def battery_says_so() -> bool:
-    """The same on other systems, as psutil knows them."""
+    """Whether a computer that is not Linux runs on its battery, as psutil knows it."""
     try:
         battery = psutil.sensors_battery()
     except (AttributeError, OSError):  # this system has no battery sensor

@@ -87,7 +87,7 @@ def build_learner(
     external: ExternalScoring | None,
 ) -> Learner:
     """The node of `run`, fitted to memory. `resume`: a checkpoint to take the weights from;
-    `tried`: what is known to work on this machine. The others: see `build_node`.
+    `tried`: what is known to work on this machine. `build_node` explains the other arguments.
     """
     policy = configured_policy(config, resume, tried)
     config, plan = fitted(config, policy, config.limits, environment.catalogue.most_turns)

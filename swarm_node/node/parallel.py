@@ -324,8 +324,8 @@ class Workers:
 
 
 def parts_of(count: int, parts: int) -> list[range]:
-    """`count` places in a row, cut into so many parts. The first ones have one more where that does
-    not come out even.
+    """`count` places in a row, cut into so many parts. If the number of places cannot be divided
+    evenly, the first parts have one place more.
     """
     ends = [-(-count * part // parts) for part in range(parts + 1)]
     return [range(begin, end) for begin, end in pairwise(ends)]

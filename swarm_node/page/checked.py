@@ -64,9 +64,7 @@ def rows(value: Any, of: Callable[[Any], T], most: int) -> list[T]:
 
 
 def known(names: Iterable[str], kept: Mapping[str, Any], most: int) -> list[str]:
-    """Those of `names` that are kept already, and as many new ones as `kept` has room for below
-    `most`.
-    """
+    """The names that are kept already, and the first new ones, until `kept` has `most` names."""
     found = list(names)
     new = [name for name in found if name not in kept][: max(0, most - len(kept))]
     return [name for name in found if name in kept or name in new]

@@ -45,7 +45,7 @@ class Desk(Protocol):
         ...
 
     def close(self) -> None:
-        """There will be no more questions."""
+        """Tells the person that no more questions come."""
         ...
 
 

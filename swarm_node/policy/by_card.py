@@ -151,7 +151,7 @@ def choice_of(name: object, room: Room | None = None) -> ModelForCard | None:
 
 def chosen(room: Room, tell: Tell) -> ModelForCard | None:
     """The largest choice that this device and this machine have room for, and that can be had: the
-    hub answers, or it is here. None where there is none. Tells what this machine lacks for a larger
+    hub answers, or it is here. None where no model fits. Tells what this machine lacks for a larger
     one.
     """
     answers: bool | None = None

@@ -120,7 +120,7 @@ def plan_for(config: LearningConfig, size: str, turns: int = 1) -> Plan:
 
 
 def plan_of(config: LearningConfig, found: Any, room: float, turns: int = 1) -> Plan:
-    """The same for a transformers configuration; `room` is in bytes."""
+    """The plan for the model of a transformers configuration; `room` is in bytes."""
     lora = config.model.lora_rank > 0
     kind = config.model.dtype
     weight = 4 if kind == "float32" or (kind == "auto" and not lora) else 2

@@ -3,8 +3,8 @@ short name, a folder, or a model of the Hugging Face hub.
 
 A known model comes from this installation, else from this user's cache, else from where it is kept:
 smollm2-135m from the hub at a pinned commit, smollm2-135m-q4 from an installed package, whose 4-bit
-weights are written out as bfloat16 once. It appears in the cache at once and whole. The two are
-different weights, and so have different names.
+weights are written out as bfloat16 once. It appears in the cache at once and whole. The bfloat16
+and the 4-bit model are different weights, and so have different names.
 
 Before they had, smollm2-135m stood for the weights of the package wherever no hub answered. Folders
 and homes of that time keep the name: such a folder is taken as it is, and is made again for such a

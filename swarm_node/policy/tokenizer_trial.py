@@ -4,12 +4,13 @@ A tokenizer comes with a model, and is a program: its normalizers may double a t
 regular expressions may try a million ways at each character, and its decoder in the same way. The
 Rust code runs in this process, where nothing can end it but the end of the process.
 
-Most tokenizers are made of parts whose time grows with the text alone: those are known by their
-kinds, and by their regular expressions, word for word (`is_plain`). They run as they are. Any other
-one is given each text in a confined child first (tokenizer_child.py), and by this process only if
-the child did the same in time. That doubles the time of a text, which is a millisecond or less. A
-text that takes too long is skipped, as one at which the tokenizer fails; a tokenizer that takes
-too long for one of the texts that every model is tried with is refused.
+Most tokenizers are made of parts whose time grows with the length of the text alone. `is_plain`
+knows these parts by their kinds, and by their regular expressions, word for word; a tokenizer that
+is made of them reads every text in this process at once. Any other tokenizer reads each text in a
+confined child process first (tokenizer_child.py). This process lets it read the text only after the
+child has finished in time. So a text takes twice as long, but that is a millisecond or less. A text
+for which the child needs too long is skipped, as is a text at which the tokenizer fails. If it is
+one of the texts that every model is tried with, the tokenizer is refused.
 
 A tokenizer that is not a tokenizer.json is loaded by transformers out of files. If its class is in
 Rust, it comes out as parts like those, and is judged in the same way. The load itself, which may be
@@ -170,7 +171,7 @@ class Fails(TooSlow):
 
 
 class Trial:
-    """A tokenizer in a confined child, which is given each text first."""
+    """A tokenizer in a confined child process, which reads each text first."""
 
     def __init__(self, tokenizer: str | Path) -> None:
         """`tokenizer`: the text of its tokenizer.json, or the folder that transformers loads."""

@@ -42,8 +42,8 @@ in the type that training uses.
 What always holds:
 
 - A column sees the earlier ones of its segment and all of the segments above, and nothing else. So
-  a sequence has the logits that it has alone, but for rounding. A model may compute something else
-  this way, so `Policy.packing` compares logits before use.
+  a sequence has the logits that it has alone, except for rounding. A model may compute something
+  else this way, so `Policy.packing` compares logits before use.
 - Leaves are in the order of their tokens. So the leaves to which a column leads are consecutive,
   and two numbers name them (`leaves_L2`).
 - There are at most MAX_LEVELS levels, since peers choose how their completions branch, and a level

@@ -115,7 +115,7 @@ class Purse:
         return taken, too_long
 
     def beside(self, chosen: Sequence[Group], offered: Sequence[Group]) -> list[Group]:
-        """Those of the offered groups of which each fits beside the chosen ones."""
+        """The offered groups of which each by itself fits beside the chosen ones."""
         left = self.allowed - sum(map(self.cost, chosen))
         return [group for group in offered if self.fits(group, left)]
 

@@ -33,11 +33,13 @@ How it works. A node has a list of candidates. Each of them is in one stage:
 
 What others do. DAPO samples until a batch has only informative groups (*dynamic sampling*, arXiv
 2503.14476, section 3.2); that throws finished completions away, which a CPU cannot afford. *Online
-difficulty filtering* (arXiv 2504.03380) keeps prompts whose accuracy lies between two thresholds.
-*Sampling for learnability* (arXiv 2408.15099; for language models arXiv 2502.12272) ranks levels,
-or questions, by p(1-p). Prioritised level replay (arXiv 2010.03934) mixes a score of what is known
-with the age of that knowledge, which the pauses do here. All of these choose questions out of a
-pool that is asked again and again. Here every question is new, so the estimate belongs to a task.
+difficulty filtering* (arXiv 2504.03380) keeps prompts whose share of right answers lies between two
+thresholds. *Sampling for learnability* (arXiv 2408.15099; for language models arXiv 2502.12272)
+ranks levels of a game, or questions, by p(1-p), where p is the share of right answers. *Prioritised
+level replay* (arXiv 2010.03934) chooses a level by how much it taught when it was last played, and
+by how long ago that was; in this module the pauses do the latter. All these methods choose
+questions out of a pool that is asked again and again. Here every question is new, so the estimate
+belongs to a task.
 
 Everything here is pure: no clock, no random state, no I/O. The round is the time, and the caller
 passes a source of random numbers that is named by seed, peer and round. `state` is what a
@@ -258,8 +260,8 @@ class Curriculum:
 
     def _dealt(self, tasks: Sequence[str], count: int, rng: Random) -> list[str]:
         """A task for each of `count` questions, in proportion to what they teach. One random number
-        places all of them (systematic sampling), so that each task gets its share in every round
-        but for one question.
+        places all of them (systematic sampling), so that in every round each task gets its share,
+        or at most one question more or less.
         """
         if not tasks or count <= 0:
             return []

@@ -75,7 +75,7 @@ class Shares:
 
     def level(self, party: str, places: Mapping[str, float] | None = None) -> float | None:
         """How many places this party may have had lately: as many as the median of the others that
-        are here. None where there are too few others. `places`: of each party that is here, where
+        are here. None where too few others are known. `places`: of each party that is here, where
         they differ from those given so far.
         """
         of_all = self._of_those_here() if places is None else places

@@ -179,7 +179,7 @@ class Sandbox:
 
 
 def _deny_everything() -> int:
-    """A Landlock ruleset that grants nothing; -1 without Landlock."""
+    """A Landlock ruleset that allows no access at all; -1 without Landlock."""
     try:
         ruleset = linux.ruleset({}, tcp=False)
     except OSError:

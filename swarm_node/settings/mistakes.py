@@ -59,7 +59,9 @@ def told(kind: type[BaseModel], problem: Any, written: str) -> str:
 
 
 def told_to_a_script(kind: type[BaseModel], problem: Any) -> str:
-    """The same, with the names of keywords and of sections, as a script writes them."""
+    """The line that `told` makes, with the names of keywords and of sections, as a script writes
+    them.
+    """
     if problem["type"] != "extra_forbidden":
         return told(kind, problem, key_of(problem))
     *outer, last = [part for part in problem["loc"] if isinstance(part, str)]

@@ -4,12 +4,14 @@
 of somebody else starts with the options in it. Two rules keep that harmless, and both must hold:
 
 1. An option is on a list: `from_home` of the section that it stands in.
-2. Its type grants nothing. A number, a switch, a choice and a text that is marked `Words` do not. A
-   plug-in, a path, a secret, whatever is marked `Grants`, and a text without any mark do. So an
-   option that is put on a list by mistake is refused all the same.
+2. A value of the option gives whoever wrote the home no power over this machine. That holds for a
+   number, a switch, a choice, and a text that is marked `Words`. It does not hold for a plug-in, a
+   path, a secret, whatever is marked `Grants`, and a text without any mark. So an option that is
+   put on a list by mistake is refused all the same.
 
-What is refused is skipped, and one line names it with the flags that set it for this start. A
-home that an earlier `join` made thus continues, without what only its user may name.
+The node skips a refused option, and prints one line with its name and with the flags that set it
+for this start. So a node continues a home that an earlier `join` made, without the options that
+only its user may name.
 """
 
 import os
@@ -94,7 +96,7 @@ def _peers_suggested(kept: Mapping[str, Any], given: Sequence[OptionSource]) -> 
 
 
 def may_set(kind: type[BaseModel]) -> Mapping[str, Option]:
-    """The options of this configuration that a home may set: they are listed, and grant nothing."""
+    """The options of this configuration that a home may set: they are on a list, and harmless."""
     listed = {*_listed(kind)}
     return {
         key: option
@@ -127,7 +129,7 @@ def warning(kind: type[BaseModel], file: Path, refused: Mapping[str, Any]) -> st
 
 
 def granted(option: Option) -> str:
-    """What the type of this option grants whoever sets it; "" where it grants nothing."""
+    """What this option lets whoever sets it name, such as a file; "" where that is harmless."""
     marks, kinds = {*option.about.metadata}, [*_kinds(option.about.annotation)]
     marks |= {mark for mark in kinds if isinstance(mark, PlugIn | Grants | Words)}
     if any(isinstance(mark, PlugIn) for mark in marks):
@@ -139,7 +141,7 @@ def granted(option: Option) -> str:
 
 
 def _of_type(kind: type, is_words: bool) -> str:
-    """What a value of this type grants; "" where it grants nothing."""
+    """What a value of this type may name, such as a file; "" where that is harmless."""
     if issubclass(kind, Path):
         return "a file or folder"
     if issubclass(kind, Secret):

@@ -1,10 +1,11 @@
 """Sections of options that other packages bring: a plug-in's own options.
 
 A package registers the class of its section in the group of entry points `swarm_node.settings`,
-under the name of its table in TOML. The class says by `serves` which configurations it belongs to.
-Its options are then set as all others are: by file, variable and flag. `section_of` finds them.
+under the name of its table in TOML. The attribute `serves` of this class lists the configurations
+that the section belongs to. A user sets the options of the section as all others: in a file, by a
+variable or by a flag. The plug-in reads their values with `section_of`.
 
-Sections that come with swarm-node are plain fields of the configurations, and not found this way.
+Sections that come with swarm-node are plain fields of the configurations, not entry points.
 """
 
 from collections.abc import Mapping

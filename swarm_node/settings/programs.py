@@ -60,7 +60,9 @@ class WithObservers(Configuration):
 
 
 class LearningConfig(WithQuestions):
-    """What a node trains with and on. The same for one node and for a simulation of many."""
+    """What a node trains with and on. One node and a simulation of many nodes have the same
+    options.
+    """
 
     model: ModelConfig = ModelConfig()
     generation: GenerationConfig = GenerationConfig()

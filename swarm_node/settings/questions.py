@@ -141,7 +141,7 @@ class DatasetConfig(Section):
 
 
 def _handed(names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-    """The same names. A wrong one is not shown, since it may be a secret itself."""
+    """Returns these names. A wrong name is not shown, since it may be a secret itself."""
     if not all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) for name in names):
         raise PydanticCustomError(
             UNSHOWN, "must be names of environment variables, such as OPENAI_API_KEY, not values"

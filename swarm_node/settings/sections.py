@@ -34,7 +34,7 @@ def _swarm(name: str) -> str:
 
 
 def json_object(text: str) -> str:
-    """The same text. ValueError unless it is a JSON object, or empty."""
+    """Returns this text. ValueError unless the text is a JSON object, or empty."""
     try:
         found = parse_json(text or "{}")
     except ValueError:

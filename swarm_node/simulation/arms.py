@@ -179,10 +179,11 @@ def parse_arm(text: str) -> Arm:
         raise UserError(f"arm {text!r}: there is no {unknown[0]!r}, only {', '.join(WAYS)}")
     if "dynamic_sampling" in arm.ways and arm.external:
         raise UserError(
-            f"arm {text!r}: dynamic_sampling is for a node alone, such as 8/0:dynamic_sampling"
+            f"arm {text!r}: dynamic_sampling needs an arm without external groups, such as "
+            "8/0:dynamic_sampling"
         )
     if "fill" in arm.ways and not (arm.local and arm.external):
-        raise UserError(f"arm {text!r}: fill is for groups of both kinds, such as 4/4:fill")
+        raise UserError(f"arm {text!r}: fill needs local and external groups, such as 4/4:fill")
     if arm.local + arm.external == 0:
         raise UserError(
             f"arm {text!r} trains on nothing: local and external groups are both 0; make one of "

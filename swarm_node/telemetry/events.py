@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Protocol, Self
 
-from swarm_node.common.errors import UserError, reason_of
+from swarm_node.common.errors import UserError, printable, reason_of
 from swarm_node.common.redaction import hidden
 from swarm_node.rollouts.groups import RoundReport, Selection
 from swarm_node.settings import Section
@@ -237,7 +237,7 @@ def observe(
         How many observers it added.
 
     Raises:
-        UserError: an observer cannot be loaded, cannot begin, or finds a mistake in its options.
+        UserError: an observer cannot be loaded, cannot start, or finds a mistake in its options.
     """
     made = 0
     for name, factory in factories.items():
@@ -247,8 +247,9 @@ def observe(
             raise
         except Exception as error:
             raise UserError(
-                f"observer {name} cannot begin: {type(error).__name__}: {error}; fix that, or "
-                "choose another folder"
+                f"the observer {name} cannot start in the folder {printable(str(folder))}: "
+                f"{type(error).__name__}: {error}; solve this problem, or choose another folder "
+                "with --home, or with --out for a simulation"
             ) from error
         if observer is not None:
             telemetry.add(Guarded(f"observer {name}", observer, telemetry.show))

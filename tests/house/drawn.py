@@ -22,7 +22,7 @@ PLACES = 10  # of each kind
 SENTENCES = 3  # of a place
 BLOCK = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
 NOT_PROSE = re.compile(r"^(\||#|<|!\[|    |> )")
-END = re.compile(r"(?<=[.!?])(?:\*\*)?\s+(?=[A-Z`*\[])")
+END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?]\*\*))\s+(?=[A-Z`*\[])")
 
 
 def paragraphs(text: str) -> Iterator[str]:

@@ -27,6 +27,12 @@ def test_a_place_is_three_sentences_of_one_paragraph_or_list_item() -> None:
     ]
 
 
+def test_a_bold_sentence_keeps_both_of_its_marks() -> None:
+    assert runs("**It is bold.** It is not. Neither is this.") == [
+        "**It is bold.** It is not. Neither is this."
+    ]
+
+
 def test_a_seed_draws_the_same_places_each_of_another_file() -> None:
     for places in (of_documents(), of_docstrings(), of_messages()):
         drawn = draw(66, places)

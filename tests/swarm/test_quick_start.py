@@ -1,9 +1,10 @@
 """README's quick start, typed as it stands there in an empty folder: clone, install, train, ask.
 
-The commands are README's, letter by letter, but for two things. The address of the page stands for
-that of this checkout, whose last commit is cloned. And where torch comes from a folder of wheels
-(PIP_FIND_LINKS), PyTorch's own index is not asked. Variables say what a test may not leave open: a
-starter is trained, since no hub may answer here, and the network is that of this machine alone.
+The commands are README's, letter by letter, except for two things. The address of the page stands
+for that of this checkout, whose last commit is cloned. And where torch comes from a folder of
+wheels (PIP_FIND_LINKS), PyTorch's own index is not asked. Variables say what a test may not leave
+open: a starter is trained, since no hub may answer here, and the network is that of this machine
+alone.
 
 It takes 1.4 GB of disk. Other tests ask the pre-trained model: tests/swarm/test_own_task.py.
 """

@@ -92,7 +92,7 @@ def test_a_task_that_cannot_be_scored_ends_no_validation_and_is_named_once(tmp_p
         *("run", "--home", home, "--threads", 1, "--network.no-enabled", "--max-rounds", 2),
         *("--dataset.file", tmp_path / "rows.jsonl", "--dataset.held-out", 0.3),
         *("--dataset.verifier", f"{tmp_path / 'verifier.py'}:verify"),
-        # What is too long to be paid is scored 0 without the verifier, but for this form
+        # What is too long to be paid is scored 0 without the verifier, except this form
         *("--environment.answer", "anywhere"),
         *("--environment.tasks", "dataset/train", "gcd/tiny", "--environment.at-once", 1),
         *("--validation.every", 1, "--validation.questions", 8),

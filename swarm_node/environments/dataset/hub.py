@@ -1,11 +1,10 @@
 """Rows of a data set of the Hugging Face hub, and of the copy that is kept of it.
 
-The reader runs in a process with few variables (`elsewhere.py`). Those of the hub are handed to it
-only where the user names a data set of the hub: `variables`. Other processes that need the
-questions, such as the generator and the workers of a simulation, have neither the user's token nor
-a proxy. So each reading keeps a copy of the rows in the user's cache, for this user alone, and
-where the hub gives nothing the copy is read, and a line says so. A node without a connection reads
-it at once.
+The reader runs in a process with few variables (`elsewhere.py`). It gets the hub's variables only
+if the user names a data set of the hub (`variables`). Other processes that need the questions, such
+as the generator and the workers of a simulation, have neither the user's token nor a proxy. So each
+reading keeps a copy of the rows in the user's cache, for this user alone, and where the hub gives
+nothing the copy is read, and a line says so. A node without a connection reads it at once.
 """
 
 import hashlib

@@ -1,6 +1,7 @@
 """Rows out of JSON: an object a line, or one array of objects, whose name may end in .json.
 
-Neither is held whole: of an array one object at a time is read, wherever its lines break.
+The reader never holds a whole file: it reads an array one object at a time, wherever its lines
+break.
 """
 
 import codecs

@@ -59,8 +59,8 @@ MATH_WORDS = frozenset(_MATH_WORDS.split())
 
 
 def exact(said: str, answer: Any, prompt: str) -> bool:
-    """No other characters than the reference answer has in one of its Unicode forms, but for plain
-    white space.
+    """Whether the text has only characters that the reference answer has in one of its Unicode
+    forms, and plain white space.
     """
     return any({*said} <= {*form, *WHITE} for form in forms_of(text_of(answer)))
 

@@ -100,7 +100,7 @@ class Options(NamedTuple):
 
 def cell(row: Row, name: str) -> Any:
     """The cell of a column; `a.b` is what the object in the column `a` has under `b`, for each
-    object where it is a list of them. None where there is none.
+    object where it is a list of them. None where the row has no such cell.
     """
     if name in row or "." not in name:
         return row.get(name)

@@ -67,8 +67,8 @@ Verifier = Callable[[str, Any], float]
 
 
 def exact(completion: str, answer: Any) -> float:
-    """The same text, whatever the white space between its words, in the Unicode form of the
-    reference answer or in a usual one.
+    """Pays a completion whose answer is the same text as the reference answer, whatever the white
+    space between its words, in the same or in another usual Unicode form.
     """
     words = answer_of(completion).split()
     return float(any(words == form.split() for form in forms_of(text_of(answer))))
@@ -91,8 +91,8 @@ def number(completion: str, answer: Any, tolerance: float = 0.0) -> float:
 
 
 def choice(completion: str, answer: Any) -> float:
-    """The same letter, and no other next to it. An integer as reference answer is a place, from 0:
-    1 is B.
+    """Pays a completion that chooses the letter of the reference answer, and no other next to it.
+    An integer as reference answer is a place, from 0: 1 is B.
     """
     right = letter_of(answer)
     return float(right is not None and _letter(final(completion)) == right)
@@ -114,9 +114,9 @@ def regex(completion: str, answer: Any) -> float:
 
 
 def equal_json(completion: str, answer: Any) -> float:
-    """The same value: objects in any order of keys, 1 and 1.0 alike. A code fence around the
-    completion is removed. Numbers are compared to their last digit, and no object names a key
-    twice, as that would hide the first value.
+    """Pays a completion with the same JSON value as the reference answer: objects in any order of
+    keys, 1 and 1.0 alike. A code fence around the completion is removed. Numbers are compared to
+    their last digit, and no object names a key twice, as that would hide the first value.
     """
     said = FENCE.sub("", answer_of(completion)[: MAX_CHARS + 1])
     try:
@@ -216,7 +216,7 @@ def final(text: str) -> str:
 
 
 def quantity(text: str) -> tuple[Decimal, str] | None:
-    """The last number of a text, and the word after it. None where there is none."""
+    """The last number of a text, and the word after it. None if the text has no number."""
     last = next(iter(deque(NUMBERS.finditer(text[-MAX_CHARS:]), maxlen=1)), None)
     if last is None or len(last[0]) > MAX_NUMBER_CHARS:
         return None

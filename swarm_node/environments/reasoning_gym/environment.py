@@ -80,7 +80,7 @@ class ReasoningGymKind(EnvironmentKind):
 
     @property
     def larger_candidates(self) -> Sequence[str]:
-        """The same for a larger model."""
+        """What can be made here for a larger model; without the library the starters' tasks."""
         return LARGER_TASKS if is_installed() else STARTER_TASKS
 
     def why_not(self, task: str) -> str | None:

@@ -60,7 +60,7 @@ def _within(rng: Random, settings: Settings, what: str) -> int:
 
 
 def _numbers(rng: Random, settings: Settings) -> list[int]:
-    """Some numbers, none of them negative. Those of one digit begin at 0."""
+    """Some numbers, none of them negative. Numbers of one digit begin at 0."""
     count = _within(rng, settings, "terms")
     digits = _within(rng, settings, "digits")
     least = 10 ** (digits - 1) if digits > 1 else 0

@@ -67,7 +67,7 @@ def compiled(config: TasksetConfig, out: Path) -> dict[str, Any]:
     if not read.sides[TRAIN]:
         raise UserError(
             f"task set {config.name} has no question to train on{read.why_none()}: lower "
-            "taskset.held_out, or see that its prompts are text"
+            "taskset.held_out, or check that its prompts are text"
         )
     turns = config.turns if found.several else 1
     agreed = {
@@ -209,7 +209,7 @@ class Read:
         if isinstance(played, str):
             raise UserError(
                 f"task set {self._config.name}: an episode cannot be played here ({played}); "
-                "let its tools and turns need nothing but the episode, each within "
+                "make its tools and turns depend only on the episode, each within "
                 f"{contract.STEP_BUDGET} s"
             )
         return {"episodes": episodes, "scores": scores_of(played)}

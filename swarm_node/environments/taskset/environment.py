@@ -244,17 +244,17 @@ def _same_scores(name: str, tried: dict[str, Any], found: Sequence[Any], where: 
     for asked, here, there in zip(_asked(tried), tried["scores"], found, strict=True):
         if here == there:
             continue
-        shown = f"task set {name}: {printable(asked, 40)!r}"
+        shown = repr(printable(asked, 40))
         if _score(here) == _score(there):
             raise UserError(
-                f"{shown} is answered otherwise in one process than in {where}; let its tools and "
-                "turns depend on the episode only, or set taskset.alone to train on it without "
-                "sharing"
+                f"task set {name}: its tools or turns reply to {shown} differently in one process "
+                f"and in {where}; make them depend only on the episode, or set "
+                "taskset.alone to train on it without sharing"
             )
         raise UserError(
-            f"{shown} scores {_score(here)} in one process and {_score(there)} in {where}; let its "
-            "reward depend on the completion only, or set taskset.alone to train on it without "
-            "sharing"
+            f"task set {name}: {shown} scores {_score(here)} in one process and {_score(there)} in "
+            f"{where}; make its reward depend only on the completion, or set taskset.alone to "
+            "train on it without sharing"
         )
 
 

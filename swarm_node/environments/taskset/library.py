@@ -1,4 +1,4 @@
-"""All calls of the library verifiers, but for an exchange with its tools and turns, which is in
+"""All calls of the library verifiers, except an exchange with its tools and turns, which is in
 `exchange.py`. Only the processes that read and score a task set import these two modules.
 """
 

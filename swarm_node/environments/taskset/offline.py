@@ -1,11 +1,13 @@
 """What a task may use of a runtime where there is none: files in memory, and Python scripts that
 print what follows from their arguments.
 
-verifiers hands the hooks of a task a runtime, a container or a process with files and a network. A
-reward that only runs a script of its own there, as one that compares two formulas does, needs none
-of that: the script is a function of its arguments. So it runs here, inside the process that scores,
-with the packages that are installed. Whatever else a hook asks of the runtime, no peer could
-replay: it raises `OutOfReach`, and the task set is refused by the name of what it asked for.
+The library verifiers gives the hooks of a task (its setup, its rewards) a runtime: a container, or
+a process with files and a network. Some rewards use this runtime only to run a script of their own,
+for instance one that compares two formulas. Such a script needs neither files nor a network, since
+what it prints follows from its arguments. So this module runs the script inside the process that
+scores, with the packages that are installed. No peer could replay anything else that a hook asks of
+the runtime. Such a request raises `OutOfReach`, and the message that refuses the task set names
+what was asked for.
 """
 
 import contextlib

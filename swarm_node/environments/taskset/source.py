@@ -63,7 +63,7 @@ class TaskItem:
         return run(self.scored(text))
 
     async def scored(self, text: str) -> float:
-        """The same, where another model may be asked."""
+        """Computes the score of a text outside of the sandbox, where another model may be asked."""
         runtime = library.runtime_for(self._prepared)
         about = self._task_set, self.task, self.prompt, text, self._prepared
         return await library.scored(*about, runtime)

@@ -94,7 +94,9 @@ def own_bias(clue: c.Clue) -> float:
 
 
 def published_bias(clue: c.Clue) -> float:
-    """The same as in the published generator (temporal_clue/scenario.py there)."""
+    """How much more often the published generator keeps a clue of this family (in its file
+    temporal_clue/scenario.py).
+    """
     if isinstance(clue, c.Either | c.Equivalent):
         more = EITHER if isinstance(clue, c.Either) else EQUIVALENT
         return (published_bias(clue.left) + published_bias(clue.right)) / 2 + more
@@ -149,7 +151,7 @@ def _wander(setting: Setting, rng: Random) -> list[list[int]]:
 
 
 def _cut(setting: Setting, paths: list[list[int]], time: int) -> tuple[tuple[int, ...], ...]:
-    """The same paths, but from that time on the victim stays where it was."""
+    """These paths, but from `time` on the victim stays where it was."""
     victim = paths[setting.victim]
     rest = [victim[time]] * (len(victim) - time)
     cut = list(map(tuple, paths))

@@ -92,7 +92,7 @@ class ConstraintModel:
         self, clues: Iterable[c.Clue], known: Iterable[World] = (), work_limit: float = WORK_LIMIT
     ) -> World | None:
         """A world in which all clues hold and that is not among the `known` ones. None if there is
-        none.
+        no such world.
 
         `work_limit`: the solver's deterministic seconds, which count work, not time. Raises
         Undecided beyond it.

@@ -395,7 +395,7 @@ def _refuse_what_vllm_does_not_do(policy: Policy, config: GenerationConfig) -> N
         )
     if not policy.precision.plain:
         raise UserError(
-            "a vLLM server generates with plain weights, not in another precision: take "
+            "a vLLM server generates with plain weights, not in another precision: use "
             "--fp8.precision bf16, or generate without vLLM"
         )
     if policy.four_bits:

@@ -131,7 +131,7 @@ class TrlSource:
 
 
 def tools_of(made: Any) -> dict[str, Callable[..., object]]:
-    """The public methods of an environment, but for those that TRL calls itself."""
+    """The public methods of an environment, except those that TRL calls itself."""
     names = [
         name
         for name, _ in inspect.getmembers(type(made), inspect.isfunction)

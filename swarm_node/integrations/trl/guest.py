@@ -197,9 +197,10 @@ class TrainerGuest(script.Swarm):
     def _prompt_ids(
         self, asked: Sequence[Any], external: Mapping[int, Group], size: int, trainer: Any
     ) -> list[list[int]]:
-        """Token ids of each prompt, `size` times. An external question stands after the same turns
-        as the question whose place it takes. A base model has no chat template: its prompts are
-        texts to continue with, as they are in a node.
+        """Returns the token ids of each prompt, repeated `size` times: once for each completion of
+        its group. A question of a peer takes the place of one of the script's questions, and comes
+        after the same earlier turns (such as a system prompt) as that question did. A model without
+        a chat template gets its prompt as plain text to continue, as it does in a node.
         """
         prompts = list[Any]()
         for place, prompt in enumerate(asked):
@@ -255,8 +256,8 @@ def _text(said: Any) -> str:
 
 def _encoded(group: Group, size: int, trainer: Any, end: int) -> list[list[int]]:
     """Token ids of exactly `size` completions of the group, good and bad ones in turn, by the
-    trainer's tokenizer: text that spells a special token stays text. Those that ended get the token
-    `end`.
+    trainer's tokenizer: text that spells a special token stays text. Completions that ended get the
+    token `end`.
     """
     by_reward: dict[float, list[Episode]] = {}
     for sample in group.samples:

@@ -341,8 +341,8 @@ class Gossip:
         return [self._exchange(contact.peer, 1, now) for contact in lost[:1]]
 
     def _neglected(self, pause: float, now: float) -> list[Contact]:
-        """Contacts not called for `pause` seconds, the longest first. Those that have answered or
-        that the user gave alternate with the others, of which anybody can make many.
+        """Contacts not called for `pause` seconds, the longest first. Contacts that have answered
+        or that the user gave alternate with the others, of which anybody can make many.
         """
         busy = self._knowledge.busy(wire.EXCHANGE, wire.HELLO)
         able = [

@@ -76,7 +76,7 @@ class Contacts:
         return iter(self._contacts.values())
 
     def get(self, peer: PeerId) -> Contact | None:
-        """None where this peer is not known."""
+        """The contact of this peer; None if the peer is not known."""
         return self._contacts.get(peer)
 
     def learn(self, peer: PeerId, addresses: Sequence[str] = ()) -> Contact:
@@ -91,8 +91,8 @@ class Contacts:
         return contact
 
     def remember(self, peers: Mapping[PeerId, Sequence[str]]) -> None:
-        """Notes peers that an earlier run knew longest, in this order, with their addresses. Those
-        that answer again are anchors before all that are met in this run.
+        """Notes peers that an earlier run knew longest, in this order, with their addresses. Peers
+        that answer again become anchors before all peers that are met in this run.
         """
         for place, (peer, addresses) in enumerate(peers.items()):
             self.learn(peer, addresses).remembered = place
@@ -358,7 +358,7 @@ class Reputation:
         return now < self.of(peer).banned_until
 
     def is_trusted(self, peer: PeerId, now: float) -> bool:
-        """Neither banned nor in quarantine."""
+        """Whether this peer is neither banned nor in quarantine."""
         record = self.of(peer)
         return now >= record.banned_until and record.guilt_at(now) < QUARANTINE
 

@@ -1,13 +1,16 @@
 """Which rounds an author may come with: none far below those that it came with lately.
 
-An author numbers its rounds upwards, and the questions of a round follow from its number. So an old
-round is either old text that is sent again, or an author that goes on from a checkpoint: it does a
-few rounds once more. The two differ by how far they go back. A round is refused that is more than
-BACK below every round that its author came with in the last quarter of an hour or longer; in that
-time even a node that makes a checkpoint every ten minutes has come with a round after it. An author
-of whom nothing was admitted for half an hour may begin anew, on a new disk for instance.
+An author numbers its rounds upwards, and the questions of a round follow from its number. An old
+number has one of two causes: somebody sends old text again, or the author has continued from a
+checkpoint and does its last few rounds once more. A continued author goes back only a few rounds.
 
-Pure: seconds are arguments.
+So this module remembers the lowest round that an author came with in the last quarter of an hour,
+and in the quarter of an hour before that. It calls a round far below if it is more than BACK rounds
+below both. Within a quarter of an hour even a node that makes a checkpoint every ten minutes has
+come with a round after its checkpoint. If nothing of an author was admitted for half an hour, the
+author may begin at any number, for instance because it has a new disk.
+
+The module has no clock: its methods get the time as an argument, in seconds.
 """
 
 from dataclasses import dataclass

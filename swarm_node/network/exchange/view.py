@@ -75,7 +75,7 @@ class View:
         return author in self._entries
 
     def get(self, author: PeerId) -> HeardAnnouncement | None:
-        """None where nothing of this author is known."""
+        """The newest announcement of this author; None if none of it was heard."""
         return self._entries.get(author)
 
     def is_news(self, announcement: Announcement, now: float) -> bool:

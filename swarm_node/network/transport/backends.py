@@ -198,8 +198,8 @@ def make_gate(
 
 
 def never_dialled(config: NetworkConfig, addresses: Sequence[str]) -> dict[str, str]:
-    """Those of these full multiaddrs that a node of this configuration never dials, each with the
-    reason. A host name is judged when it is looked up.
+    """The full multiaddrs that a node of this configuration never dials, each with the reason. A
+    host name is judged when it is looked up.
     """
     where = make_gate(config).where
     found = {

@@ -246,7 +246,7 @@ class DialDecision:
 
     @property
     def given(self) -> list[str]:
-        """Those that this node's user gave."""
+        """The addresses that this node's user gave."""
         others = {target.address for target in self.targets}
         return [address for address in self.addresses if address not in others]
 

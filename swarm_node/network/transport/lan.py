@@ -128,7 +128,7 @@ class Lan:
 
 
 def _local(addresses: Sequence[str]) -> list[str]:
-    """Those of the addresses that are for the local network, at most `MAX_ADDRESSES`."""
+    """The addresses that are for the local network, at most `MAX_ADDRESSES`."""
     return [it for it in addresses if _is_local(it) and len(it) < MAX_TXT_BYTES - 4][:MAX_ADDRESSES]
 
 

@@ -80,7 +80,7 @@ def choose(device: torch.device) -> Kernel:
     for kernel in (CUBLAS, TRITON):
         if device.type == "cuda" and works(kernel, device):
             return kernel
-    raise UserError(f"no FP8 kernel works on {device}: take --fp8.precision bf16")
+    raise UserError(f"no FP8 kernel works on {device}: use --fp8.precision bf16")
 
 
 def works(kernel: Kernel, device: torch.device) -> bool:

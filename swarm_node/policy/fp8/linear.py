@@ -196,7 +196,7 @@ def swap_linears(model: Any, kernel: Kernel, in_training: bool) -> Fp8:
     ]
     if not found:
         raise UserError(
-            f"{type(model).__name__} has no linear layer that could compute in FP8: take "
+            f"{type(model).__name__} has no linear layer that could compute in FP8: use "
             "--fp8.precision bf16"
         )
     layers = []

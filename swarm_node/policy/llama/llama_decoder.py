@@ -454,7 +454,7 @@ class LlamaDecoder:
     def _attend_some(
         self, some: Tensor, slots: int, index: int, q: Tensor, k: Tensor, v: Tensor
     ) -> Tensor:
-        """The same as `_attend_new`, for some slots only."""
+        """Does what `_attend_new` does, for some slots only."""
         return self._attend_new(index, *(_spread(x, some, slots) for x in (q, k, v)))[some]
 
     def _attend_new(self, index: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

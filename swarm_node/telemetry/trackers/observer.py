@@ -48,7 +48,7 @@ def _tracker(name: str, folder: Path) -> Sink:
         made: Sink = tracker(folder)
     except Exception as error:
         raise UserError(
-            f"tracker {name} cannot begin: {type(error).__name__}: {error}; fix it, or remove "
-            "it from --observers"
+            f"the tracker {name} cannot start: {type(error).__name__}: {error}; solve this "
+            "problem, or remove it from --observers"
         ) from error
     return made

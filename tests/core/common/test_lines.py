@@ -36,7 +36,7 @@ SECRET = "q01ZkTnB+4&01/token7Hw"
 
 
 def obeyed(text: str) -> set[str]:
-    """The characters of a text that a terminal obeys or hides, but for new lines."""
+    """The characters of a text that a terminal obeys or hides, except new lines."""
     hidden = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
     return {char for char in text if unicodedata.category(char) in hidden} - {"\n"}
 

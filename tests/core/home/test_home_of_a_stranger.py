@@ -1,4 +1,4 @@
-"""A home that somebody else made: links, pipes, sockets and broken files in it grant nothing."""
+"""A home that somebody else made: links, pipes, sockets and broken files in it do no harm."""
 
 import json
 import os

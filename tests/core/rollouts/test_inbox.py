@@ -32,7 +32,7 @@ def inbox_of(**limits) -> Inbox:
 
 
 def scorer(rewards: Sequence[float] = INFORMATIVE, **reasons: str):
-    """Scores all groups alike, but for those of the authors named: they cannot be scored."""
+    """Scores all groups alike, except those of the authors named: they cannot be scored."""
 
     def score(groups: Sequence[Group]) -> list[Result]:
         return [

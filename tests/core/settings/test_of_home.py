@@ -14,7 +14,7 @@ from swarm_node.settings.of_home import HOME_FILE, as_flag, granted, may_set, so
 from swarm_node.settings.options import Option, options
 from swarm_node.settings.sections import Grants, Section, Text
 
-# All that `join` writes there: whoever adds one says here why it grants nothing
+# All that `join` writes there: whoever adds an option says here why it is harmless
 LISTED = {
     "swarm", "network.suggested", "environment.tasks", "environment.at_once", "environment.scoring",
     "environment.answer", "environment.shots", "environment.system", "dataset.prompt",

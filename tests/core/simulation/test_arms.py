@@ -117,7 +117,7 @@ def test_an_arm_that_fills_places_fills_as_many_as_are_local_or_as_the_option_sa
 
 @pytest.mark.parametrize("arm", ["8/0:fill", "0/4:fill"])
 def test_an_arm_without_groups_of_both_kinds_has_no_places_to_fill(arm):
-    with pytest.raises(UserError, match="fill is for groups of both kinds"):
+    with pytest.raises(UserError, match="fill needs local and external groups"):
         parse_arm(arm)
 
 

@@ -86,7 +86,8 @@ def test_an_observer_that_raises_is_left_out_and_a_mistake_of_the_user_ends_the_
         (UserError("set it"), "^set it$"),
         (
             OSError("no"),
-            "^observer bad cannot begin: OSError: no; fix that, or choose another folder$",
+            "^the observer bad cannot start in the folder .+: OSError: no; solve this problem, or "
+            "choose another folder with --home, or with --out for a simulation$",
         ),
     ],
 )

@@ -57,7 +57,7 @@ def test_rewards_within_the_tolerance_count_as_equal_and_the_group_is_uninformat
 
 
 def test_close_rewards_keep_their_difference_where_another_is_far() -> None:
-    # mean 1/2, deviation of 0, 0.50001, 0.49999, 1 is the root of 1/6 but for the tenth digit
+    # mean 1/2, deviation of 0, 0.50001, 0.49999, 1 is the root of 1/6, up to the tenth digit
     advantages = group_advantages([0.0, 0.50001, 0.49999, 1.0])
     assert advantages == pytest.approx(
         [-0.5 * sqrt(6), 1e-5 * sqrt(6), -1e-5 * sqrt(6), 0.5 * sqrt(6)], abs=1e-7
