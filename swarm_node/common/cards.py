@@ -107,7 +107,7 @@ def _asked() -> list[Gpu]:
 
 
 def _listed(line: str) -> Gpu:
-    """A card from a line of that program. Text of a program: shown as `printable` has it."""
+    """The GPU in a line that nvidia-smi prints. Its words are made printable."""
     name, driver, capability = (*(word.strip() for word in line.split(",")), "")[:3]
     is_number = capability.isascii() and capability.replace(".", "", 1).isdigit()
     number = float(capability) if is_number else 0.0

@@ -158,7 +158,9 @@ class Dialect:
         return "the server expects the content of a message in parts, and gets it so from now on"
 
     def _learn_without(self, words: str, body: Mapping[str, Any]) -> str:
-        """Leaves out a field that is not needed. One of --extra-body is left to the user."""
+        """Notes a field that the server refuses and a request can do without: `body` leaves it out
+        from now on. A field of --extra-body is the user's. Returns what to tell, or "".
+        """
         for field, told in WITHOUT.items():
             ours = field in body and field not in self._extra
             # Of a temperature that is too high, a lower one is the cure

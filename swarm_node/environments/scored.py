@@ -408,6 +408,9 @@ class ScoredEnvironment:
         self.scoring.close()
 
     def _refused(self, question: Question) -> Skipped | None:
+        """Why this node takes no part in a question, a local one or a peer's: it is unknown, or its
+        environment does otherwise here. None where it takes part.
+        """
         if not self._known.knows(question):
             return Skipped(UNKNOWN_QUESTION)
         same = question.digest == self.digest((question.dataset, question.config_id))

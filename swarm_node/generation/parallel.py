@@ -82,7 +82,9 @@ class Episodes:
     def written(
         self, contexts: Contexts, group_size: int, stream: str
     ) -> list[Completions | Skipped]:
-        """See `Turns`."""
+        """The completions of these contexts, shared out among the processes. Skipped where a
+        context has no room. `open` returns this method.
+        """
         encoded, fits = self.generator.fitting(contexts)
         request = SamplingRequest(group_size, stream, self.goes_on, begins=not self.begun)
         self.begun = True

@@ -88,8 +88,8 @@ def load_or_create(path: Path) -> Identity:
 
 
 def _create(path: Path) -> None:
-    """Writes a new key, or nothing: the key is on disk before it has its name, and `link` never
-    replaces a file.
+    """Writes a new key. The key is on disk before it has its name, and `link` never replaces a
+    file: raises FileExistsError, and changes nothing, where another process was faster.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # O_EXCL, mode 0600, removed in any case

@@ -177,8 +177,8 @@ NETWORK_SHARE = 4  # a network of addresses with more peers is chosen as often a
 
 @lru_cache(maxsize=4096)
 def network_of(address: str) -> str:
-    """The /24 (IPv4) or /48 (IPv6) of a multiaddr; "dns" for all host names, which are free like
-    identities; else "".
+    """The /24 (IPv4) or /48 (IPv6) of a multiaddr; "dns" for all host names, which cost as
+    little as identities; else "".
 
     A relayed address names the relay: all peers behind one relay share its quota. All spellings of
     an IPv4 address are in its /24.

@@ -141,8 +141,8 @@ def is_pinned(name: object, revision: object) -> bool:
 
 
 def choice_of(name: object, room: Room | None = None) -> ModelForCard | None:
-    """How the model of this name is trained in this room: the largest choice that fits, else the
-    smallest. None for other models.
+    """How a model that is already chosen is trained on a device with this room: the largest choice
+    of its name that fits, else the smallest. None for models that no choice names.
     """
     ours = [choice for choice in CHOICES if choice.model.name == name]
     fitting = [choice for choice in ours if room and choice.fits(room)]

@@ -267,7 +267,7 @@ def _check_tokenizer(source: str | Path, revision: str, here: bool) -> Path | No
         if isinstance(source, str):
             here_too(source, TOKENIZER_FILES)
         if not any((folder / name).exists() for name in TOKENIZER_FILES):
-            return None  # its library says what is missing
+            return None  # transformers says what is missing
         tokenizer_trial.check_folder(folder)
     except TooSlow as error:
         raise Damaged(f"its tokenizer {error}") from error
@@ -312,11 +312,12 @@ def _reads_the_file(name: str) -> bool:
 
 def _check_weights(folder: Path) -> None:
     """Raises Damaged where config.json describes a model that is larger than the weights in the
-    folder can be: transformers would make the rest up, in memory.
+    folder can be: transformers would make the rest up, in memory. `_check_hub` is for a model of
+    the hub.
     """
     held = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    if not held:  # its library says what is missing
+    if not held:  # transformers says what is missing
         return
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config, trust_remote_code=False)

@@ -24,7 +24,7 @@ KEPT_ITEMS = 512  # questions kept built: prompts are asked first, scores a litt
 KEPT_TASKS = 512
 LENIENCE = 2  # budgets that a question may take before its author may be to blame
 
-Address = tuple[str, str, int, int]
+Address = tuple[str, str, int, int]  # of a question: data set, config id, seed, index
 
 
 class Builder:

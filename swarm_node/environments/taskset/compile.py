@@ -194,13 +194,16 @@ class Read:
         ) from error
 
     def _played(self, task: Any, row: dict[str, Any]) -> dict[str, Any]:
-        """Episodes of a question with how they went: what the environment said, and the scores."""
+        """Episodes of one of the first questions, and their scores here. They are compared with
+        those in a second process and in the sandbox.
+        """
         from swarm_node.environments.taskset.exchange import TaskEpisode
 
         about = self._library, row["prompt"], task, row["prepared"], self._config.turns
         episode = TaskEpisode(*about, bounded=False)
         episodes = list(self._episodes_to_try(episode, row["data"]))
-        # Once in vain: what a task imports when it is first called would count as time of a turn
+        # The result of this first play is dropped: what a task imports when it is first called
+        # would count as time of a turn
         playing.play(episode, episodes)
         played = playing.read(playing.play(episode, episodes), episodes)
         if isinstance(played, str):

@@ -3,7 +3,7 @@ world.
 
 The puzzle is a pure function of (version of the size, config id, seed, index). The random stream is
 Python's own, seeded by text; the solver is asked only whether another world exists, which depends
-on logic, not on its search.
+on logic, not on its search. Raise DRAWS in sizes.py with every change of what is drawn.
 """
 
 from collections.abc import Iterator

@@ -84,7 +84,9 @@ class LivePopulation:
         return Victim(honest, payload, self._honest_ids.__contains__)
 
     def _adapted(self, own: LearningConfig) -> Policy:
-        """A policy with adapters of its own. Nodes with the same model share its frozen weights."""
+        """A policy with LoRA adapters of its own. Nodes with the same model share its frozen
+        weights.
+        """
         if own.model.name not in self._loaded:
             self._loaded[own.model.name] = configured_policy(own)
         first = self._loaded[own.model.name]

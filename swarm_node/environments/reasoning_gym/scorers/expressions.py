@@ -213,6 +213,7 @@ def _times(left: Polynomial, right: Polynomial) -> Polynomial:
 
 
 def _inverse(polynomial: Polynomial) -> Polynomial:
+    """1 / a number. Raises Unreadable for zero, and for a polynomial with variables."""
     divisor = _constant(polynomial)
     if not divisor:
         raise Unreadable("division by zero")
