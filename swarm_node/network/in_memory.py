@@ -131,8 +131,8 @@ class MemoryNetwork(Network):
                 self._swarm.transmit(data, self._identity.peer_id, now)
 
     def receive(self, parcel: Parcel) -> None:
-        """Called by `MemorySwarm.transmit`. A full inbox drops its oldest message: for training, new ones are
-        worth more.
+        """Called by `MemorySwarm.transmit`. A full inbox drops its oldest message: for training,
+        new ones are worth more.
         """
         if len(self._inbox) >= self._inbox_size:
             self._inbox.popleft()

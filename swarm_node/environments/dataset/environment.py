@@ -54,8 +54,8 @@ class Facts(BaseModel):
     besides: list[str] = []  # what else the user should know, such as a hub that does not answer
 
     def notes(self) -> Iterator[tuple[bool, str]]:
-        """What to tell the user of this data set, as pairs (is it a warning, the line): how its file
-        is read, which rows are skipped, and what to mend.
+        """What to tell the user of this data set, as pairs (is it a warning, the line): how its
+        file is read, which rows are skipped, and what to mend.
         """
         compared = f"{self.verifier['name']} {MARKS.get(self.verifier.get('form', ''), '')}".strip()
         rows = f"{self.train + self.held_out} rows, {self.held_out} held out"
