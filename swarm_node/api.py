@@ -19,7 +19,7 @@ from swarm_node.network.client import build_network
 from swarm_node.network.transport.backends import check_addresses
 from swarm_node.network.transport.libraries import check_installed
 from swarm_node.node.round import score_external
-from swarm_node.node.rounds import Rounds
+from swarm_node.node.rounds import RoundCounter
 from swarm_node.rollouts.groups import Group, Skipped
 from swarm_node.settings import NodeConfig
 from swarm_node.settings.of_script import combined
@@ -51,7 +51,7 @@ class Swarm:
             self._network.start()
             stack.callback(self._network.close)
             self.peer_id = identity.peer_id
-            self._rounds = Rounds(home / "rounds.json")
+            self._rounds = RoundCounter(home / "rounds.json")
             self._of: dict[Question, Round] = {}  # local questions -> their rounds
             self._stack = stack.pop_all()
 

@@ -23,7 +23,7 @@ from swarm_node.environments.scored import Rewards, rewards_of_texts
 from swarm_node.home.folder import load_identity, owned
 from swarm_node.network.client import RemoteNetwork
 from swarm_node.network.process.messages import Rules
-from swarm_node.node.rounds import Rounds
+from swarm_node.node.rounds import RoundCounter
 from swarm_node.rollouts.groups import Group, Skipped, all_equal
 from swarm_node.rollouts.interfaces import Environment, Network
 from swarm_node.settings.contribute import ContributeConfig
@@ -68,7 +68,7 @@ class Contributor:
         peer_id: PeerId,
         environment: Environment,
         network: Network,
-        rounds: Rounds,
+        rounds: RoundCounter,
         questions: int,
     ) -> None:
         self._peer_id, self._environment, self._network = peer_id, environment, network
@@ -192,7 +192,7 @@ def contribute(
 
         # 0: it wants no external groups
         network = RemoteNetwork(identity, home, config.network, rules, 0, progress)
-        rounds = Rounds(home / "rounds.json")
+        rounds = RoundCounter(home / "rounds.json")
         questions = 1 if config.human else config.questions
         contributor = Contributor(identity.peer_id, environment, network, rounds, questions)
         network.start()

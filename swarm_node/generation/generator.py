@@ -74,7 +74,7 @@ class Sampled:
 
 
 @dataclass(slots=True)
-class Written:
+class TokenBuffer:
     """What all rows have so far: [limit, rows], of which the first `steps` are filled."""
 
     ids: Tensor
@@ -83,7 +83,7 @@ class Written:
     steps: int = 0
 
     @classmethod
-    def start(cls, limit: int, rows: int, pad_id: int, device: torch.device) -> "Written":
+    def start(cls, limit: int, rows: int, pad_id: int, device: torch.device) -> "TokenBuffer":
         ids = torch.full((limit, rows), pad_id, device=device)
         return cls(ids, torch.zeros(limit, rows, device=device), torch.zeros_like(ids[0]))
 
@@ -292,7 +292,7 @@ class Decoding:
         uniform = to_device(uniforms(stream, limit, first + rows)[:, first:], drawn_on)
         eos = to_device(sorted(policy.eos_ids), policy.device)
         drawing = Drawing(self.config.temperature, eos, Astray(self.config.stop_below))
-        written = Written.start(limit, rows, policy.pad_id, policy.device)
+        written = TokenBuffer.start(limit, rows, policy.pad_id, policy.device)
         active = torch.arange(rows).view(len(prompts), group_size)  # row of each slot
         # The decoder has a copy of the weights
         made = self.decoder = self.decoder or self._made()

@@ -15,7 +15,7 @@ from swarm_node.rollouts.groups import Completions, Skipped, Turns
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class SamplingRequest:
     """What one call writes to all its contexts."""
 
     group_size: int
@@ -28,7 +28,7 @@ class Writers(Protocol):
     """Processes that write beside this one."""
 
     def write(
-        self, contexts: list[list[int]], turn: Turn, own: Writes
+        self, contexts: list[list[int]], request: SamplingRequest, own: Writes
     ) -> list[Completions | Skipped]:
         """The completions of each context, all of which have room. `own` writes this process's
         part, and what another process did not deliver.
@@ -86,10 +86,10 @@ class Episodes:
         context has no room. `open` returns this method.
         """
         encoded, fits = self.generator.fitting(contexts)
-        turn = Turn(group_size, stream, self.goes_on, begins=not self.begun)
+        request = SamplingRequest(group_size, stream, self.goes_on, begins=not self.begun)
         self.begun = True
         results: list[Completions | Skipped] = [TOO_LONG] * len(encoded)
-        written = self.writers.write([encoded[i] for i in fits], turn, self.own)
+        written = self.writers.write([encoded[i] for i in fits], request, self.own)
         for i, completions in zip(fits, written, strict=True):
             results[i] = completions
         return results

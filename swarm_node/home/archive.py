@@ -42,7 +42,7 @@ class BadArchive(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ArchivedFile:
     """A file in the archive, and where its bytes are."""
 
     offset: int  # bytes
@@ -55,7 +55,7 @@ def head(listed: Listed) -> bytes:
     return json.dumps(listed).encode() + b"\n"
 
 
-def survey(file: BinaryIO) -> dict[str, Member]:
+def survey(file: BinaryIO) -> dict[str, ArchivedFile]:
     """The members by name, each of which has the listed hash. Reads the whole file.
 
     Raises BadArchive, and OSError.
@@ -67,7 +67,7 @@ def survey(file: BinaryIO) -> dict[str, Member]:
         listed: Listed = parse_typed(line, dict[str, Entry])
     except ValueError as error:
         raise BadArchive("its list of files cannot be read") from error
-    members: dict[str, Member] = {}
+    members: dict[str, ArchivedFile] = {}
     place = len(line)
     for name, (size, digest) in listed.items():
         if not may_hold(name):
@@ -78,7 +78,7 @@ def survey(file: BinaryIO) -> dict[str, Member]:
             (str(each) for each in PurePosixPath(name).parents if str(each) in listed), ""
         ):
             raise BadArchive(f"it holds {parent!r} as a file and as a folder")
-        members[name] = Member(place, size, digest)
+        members[name] = ArchivedFile(place, size, digest)
         place += size
     if place != file.seek(0, os.SEEK_END):
         raise BadArchive("it is cut off, or there is something after its end")
@@ -93,7 +93,7 @@ def may_hold(name: str) -> bool:
     return name in FILES or (folder in FOLDERS and BELOW.fullmatch(below) is not None)
 
 
-def pieces(file: BinaryIO, member: Member) -> Iterator[bytes]:
+def pieces(file: BinaryIO, member: ArchivedFile) -> Iterator[bytes]:
     """The bytes of a member. Raises BadArchive where the file has become shorter."""
     file.seek(member.offset)
     left = member.size
@@ -105,7 +105,7 @@ def pieces(file: BinaryIO, member: Member) -> Iterator[bytes]:
         yield piece
 
 
-def _hash(file: BinaryIO, member: Member) -> str:
+def _hash(file: BinaryIO, member: ArchivedFile) -> str:
     found = hashlib.sha256()
     for piece in pieces(file, member):
         found.update(piece)

@@ -20,7 +20,7 @@ from swarm_node.common.errors import TemporaryError, UserError
 from swarm_node.common.files import has_holes, open_to_read
 from swarm_node.common.shell import typed
 from swarm_node.home import archive
-from swarm_node.home.archive import FILES, FOLDERS, BadArchive, Member
+from swarm_node.home.archive import FILES, FOLDERS, ArchivedFile, BadArchive
 from swarm_node.home.folder import KEY_FILE, in_use, load_identity, owned
 from swarm_node.settings import ArchiveConfig, NodeConfig
 from swarm_node.settings.command_line import from_command_line
@@ -116,7 +116,7 @@ def _check_room(file: Path, size: int, home: Path) -> None:
         )
 
 
-def _unpack(content: BinaryIO, members: Mapping[str, Member], home: Path) -> None:
+def _unpack(content: BinaryIO, members: Mapping[str, ArchivedFile], home: Path) -> None:
     """Writes every file of the archive to a new folder in the home, then moves it to its place.
     Raises OSError, and BadArchive where the archive has changed since it was checked.
     """

@@ -41,7 +41,7 @@ from swarm_node.rollouts.interfaces import Generator
 RIGHT = 0.5  # a reward from which on a completion counts as right
 
 
-class Encoder(transcript.Encoder, Protocol):
+class PromptEncoder(transcript.Encoder, Protocol):
     """What a guide needs of a policy."""
 
     def encode_prompt(self, text: str) -> list[int]:
@@ -61,7 +61,7 @@ class Beginning:
 class Guide:
     """What the next round of a node answers behind the beginnings of others' completions."""
 
-    encoder: Encoder
+    encoder: PromptEncoder
     characters: int  # of a completion that are given away, at most
     most: int  # guided groups of a round
     noted: list[Beginning] = field(default_factory=list)

@@ -69,26 +69,26 @@ class Lessons:
 
 def summary(learning: Learning) -> str:
     """What rose and what fell, over how many questions; what was measured once has no change."""
-    rose, fell, same, once = list[Change](), list[Change](), list[Change](), list[Change]()
+    rose, fell, same, once = list[Trend](), list[Trend](), list[Trend](), list[Trend]()
     for task, known in learning.tasks.items():
         before, now = (round(reward, 2) for reward in known.span)
-        change = Change(task, before, now)
+        trend = Trend(task, before, now)
         if known.once:
-            once.append(change)
+            once.append(trend)
         else:
-            (same if before == now else rose if now > before else fell).append(change)
-    rose.sort(key=lambda change: change.before - change.now)
-    fell.sort(key=lambda change: change.now - change.before)
+            (same if before == now else rose if now > before else fell).append(trend)
+    rose.sort(key=lambda trend: trend.before - trend.now)
+    fell.sort(key=lambda trend: trend.now - trend.before)
     if learning.held_out:
         count, where, what = learning.questions, "held out", "question"
     else:
         count, where, what = learning.rounds, "in training", "round"
     kinds = (("rose", rose), ("fell", fell), ("as before", same), ("measured once", once))
-    said = [f"{kind} {named(changes)}" for kind, changes in kinds if changes]
+    said = [f"{kind} {named(trends)}" for kind, trends in kinds if trends]
     return f"right ({where}, {count} {what}{'s' * (count != 1)}): {'; '.join(said)}"
 
 
-class Change(NamedTuple):
+class Trend(NamedTuple):
     """The first and the present reward of a task, of which people see two digits."""
 
     task: str
@@ -101,10 +101,10 @@ class Change(NamedTuple):
         return f"{self.task} {self.before:.2f} -> {self.now:.2f}"
 
 
-def named(changes: Sequence[Change]) -> str:
+def named(trends: Sequence[Trend]) -> str:
     """The first of these tasks by name, and how many more there are."""
-    more = f", {len(changes) - NAMED} more" if len(changes) > NAMED else ""
-    return ", ".join(map(str, changes[:NAMED])) + more
+    more = f", {len(trends) - NAMED} more" if len(trends) > NAMED else ""
+    return ", ".join(map(str, trends[:NAMED])) + more
 
 
 def corrected(learning: Learning) -> list[str]:

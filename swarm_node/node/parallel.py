@@ -44,7 +44,7 @@ from swarm_node.common import memory
 from swarm_node.common.children import usable_cores
 from swarm_node.common.errors import UserError
 from swarm_node.generation.generator import BatchGenerator, Writes
-from swarm_node.generation.parallel import ParallelGenerator, Turn
+from swarm_node.generation.parallel import ParallelGenerator, SamplingRequest
 from swarm_node.node.generator import settings_for
 from swarm_node.node.learner import Learner
 from swarm_node.node.worker import (
@@ -65,7 +65,7 @@ from swarm_node.policy.policy import Policy
 from swarm_node.policy.weights import SharedGradients, SharedWeights, frozen_fingerprint
 from swarm_node.rollouts.groups import Completions, Skipped
 from swarm_node.settings import NodeConfig
-from swarm_node.training.helpers import Step
+from swarm_node.training.helpers import OptimiserStep
 from swarm_node.training.objectives import Totals
 from swarm_node.training.trainer import GrpoTrainer
 
@@ -150,22 +150,24 @@ class Workers:
         self._weights.close()
 
     def write(
-        self, contexts: list[list[int]], turn: Turn, own: Writes
+        self, contexts: list[list[int]], request: SamplingRequest, own: Writes
     ) -> list[Completions | Skipped]:
         """See generation.parallel.Writers."""
         members = self._present()
         mine, *others = parts_of(len(contexts), 1 + len(members))
-        group_size, began = turn.group_size, self._clock()
+        group_size, began = request.group_size, self._clock()
 
         def here(part: range) -> list[Completions | Skipped]:
             chosen = contexts[part.start : part.stop]
-            return own(chosen, group_size, turn.stream, part.start * group_size) if chosen else []
+            if not chosen:
+                return []
+            return own(chosen, group_size, request.stream, part.start * group_size)
 
         asked: list[tuple[Member, range, bool]] = []
         for member, part in zip(members, others, strict=True):
             if part:
                 chosen = contexts[part.start : part.stop]
-                order = Write(self._stale(member), chosen, turn, part.start * group_size)
+                order = Write(self._stale(member), chosen, request, part.start * group_size)
                 asked.append((member, part, self._order(member, order)))
         results = here(mine)
         for member, part, ordered in asked:
@@ -174,7 +176,7 @@ class Workers:
             results += reply.results if isinstance(reply, Written) and complete else here(part)
         return results
 
-    def hand_out(self, groups: list[TokenGroup], step: Step) -> list[TokenGroup]:
+    def hand_out(self, groups: list[TokenGroup], step: OptimiserStep) -> list[TokenGroup]:
         """See Helpers."""
         members = self._present()
         own, *others = balanced(groups, 1 + len(members))

@@ -9,7 +9,7 @@ from swarm_node.common.parsing import read_json
 MOST_BYTES = 1000  # of the file
 
 
-class Rounds:
+class RoundCounter:
     """Counts rounds, and never goes back, even after a restart: the number of a round decides its
     questions.
     """

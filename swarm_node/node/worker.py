@@ -38,7 +38,7 @@ from swarm_node.settings import LearningConfig, LimitsConfig
 
 with quickly():
     from swarm_node.generation.generator import BatchGenerator, Writes
-    from swarm_node.generation.parallel import Turn
+    from swarm_node.generation.parallel import SamplingRequest
     from swarm_node.node.learner import build_trainer, initial
     from swarm_node.policy.batch import TokenGroup
     from swarm_node.policy.device import limit_gpu_memory
@@ -54,7 +54,7 @@ with quickly():
         frozen_fingerprint,
         trained_fingerprint,
     )
-    from swarm_node.training.helpers import Step
+    from swarm_node.training.helpers import OptimiserStep
     from swarm_node.training.objectives import Totals
     from swarm_node.training.trainer import GrpoTrainer, NothingFits
 
@@ -84,7 +84,7 @@ class Write(PipeMessage, frozen=True):
 
     fresh: bool  # whether the shared weights have changed since the last order
     contexts: list[list[int]]
-    turn: Turn
+    request: SamplingRequest
     first: int  # row of the stream that the first completion draws from
 
 
@@ -93,7 +93,7 @@ class Differentiate(PipeMessage, frozen=True):
 
     fresh: bool
     groups: list[TokenGroup]
-    step: Step
+    step: OptimiserStep
 
 
 class Compare(PipeMessage, frozen=True):
@@ -306,12 +306,12 @@ class Working:
             self.weights.take(self.policy, again=True)
 
     def _written(self, order: Write) -> Written:
-        turn = order.turn
-        if turn.begins or not self.turns:  # it had no part in the first turn, or is new
-            self.turns = [self.generator.open(goes_on=turn.goes_on)]
+        request = order.request
+        if request.begins or not self.turns:  # it had no part in the first turn, or is new
+            self.turns = [self.generator.open(goes_on=request.goes_on)]
         (write,) = self.turns
-        made = write(order.contexts, turn.group_size, turn.stream, order.first)
-        if not turn.goes_on:
+        made = write(order.contexts, request.group_size, request.stream, order.first)
+        if not request.goes_on:
             self.turns.clear()
         completions = [one if isinstance(one, Completions) else None for one in made]
         reasons = [one.reason if isinstance(one, Skipped) else "" for one in made]

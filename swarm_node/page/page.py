@@ -84,9 +84,12 @@ def gpu_figures(said: str) -> dict[str, float]:
     ]
     busy = [float(share) / 100 for share, _ in rows if share.isdigit()]
     used = [float(size) * 2**20 for _, size in rows if size.isdigit()]
-    return ({"gpu": sum(busy) / len(busy)} if busy else {}) | (
-        {"gpu_memory": sum(used)} if used else {}
-    )
+    figures: dict[str, float] = {}
+    if busy:
+        figures["gpu"] = sum(busy) / len(busy)
+    if used:
+        figures["gpu_memory"] = sum(used)
+    return figures
 
 
 class Page:

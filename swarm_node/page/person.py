@@ -33,7 +33,7 @@ END_SECONDS = 3.0
 MOST_DOWNLOADS = 512  # groups of which the node says how many others have it
 
 
-class Desk(Protocol):
+class ControlPanel(Protocol):
     """What the page shows, and where it presses: see `contribute/desk.py`. Both calls may wait."""
 
     def view(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Reach:
         return {"connected": connected, "enabled": enabled, "downloads": self._downloads}
 
 
-def routes(desk: Desk, asking: Asking) -> Starlette:
+def routes(desk: ControlPanel, asking: Asking) -> Starlette:
     """The desk, and a button that was pressed. A desk is asked in threads, since it may wait."""
     files, reach = static_files(), Reach(asking)
 
@@ -104,7 +104,7 @@ def routes(desk: Desk, asking: Asking) -> Starlette:
 
 @contextmanager
 def shown_in_browser(
-    desk: Desk,
+    desk: ControlPanel,
     home: Path,
     listen: str,
     names: Sequence[str],

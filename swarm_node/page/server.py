@@ -29,7 +29,7 @@ OTHERS = 192
 FROM_ONE = 16  # of those, at most, from one address
 
 
-class Places:
+class ConnectionSlots:
     """The places of connected clients. A place is given when a connection is made, before anything
     is read from it.
     """
@@ -82,7 +82,7 @@ class BoundedProtocol(H11Protocol):
     them for ever.
     """
 
-    places: Places  # of its server
+    places: ConnectionSlots  # of its server
     _give_back: Callable[[], None] | None = None
     _asking: asyncio.TimerHandle | None = None
     _reading: asyncio.TimerHandle | None = None
@@ -177,9 +177,9 @@ def listener_at(listen: str) -> socket.socket:
     return found
 
 
-def server_of(app: ASGIApp, places: Places | None = None) -> Server:
+def server_of(app: ASGIApp, places: ConnectionSlots | None = None) -> Server:
     """A server with every bound of this module."""
-    protocol = type("BoundedProtocol", (BoundedProtocol,), {"places": places or Places()})
+    protocol = type("BoundedProtocol", (BoundedProtocol,), {"places": places or ConnectionSlots()})
     options: dict[str, Any] = {
         "log_level": "error",
         "access_log": False,
@@ -192,7 +192,7 @@ def server_of(app: ASGIApp, places: Places | None = None) -> Server:
         ws="none",
         proxy_headers=False,
         h11_max_incomplete_event_size=HEADER_BYTES,
-        # `Places` refuses first; this bounds requests that outlive their place
+        # `ConnectionSlots` refuses first; this bounds requests that outlive their place
         limit_concurrency=MOST_CONNECTIONS + 1,
         timeout_keep_alive=int(HEADER_SECONDS),
         timeout_graceful_shutdown=1,

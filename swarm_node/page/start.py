@@ -30,7 +30,9 @@ async def show(config: PageConfig, home: Path, ask: Ask) -> None:
     page = Page(home, with_pause(ask), monotonic)
     sight = Sight(shipped_tasks(), config.public_tasks, PrivateSwarm(home))
     public = PublicView(page, monotonic, sight) if config.public else None
-    free = [*(FREE if public else ()), *(["/metrics"] if config.open_metrics else [])]
+    free = list(FREE if public else ())
+    if config.open_metrics:
+        free.append("/metrics")
     door = ("/node" if public else "/", static_files()["enter.html"])
     writes = [] if public else [ACT]  # a page with a public view takes no commands
     app = Guard(

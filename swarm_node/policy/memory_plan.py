@@ -64,11 +64,9 @@ def plan_here(
     if room is None:
         return None
     model = policy.model
-    adapters = (
-        sum(p.numel() for p in model.parameters() if p.requires_grad)
-        if config.model.lora_rank
-        else 0
-    )
+    adapters = 0
+    if config.model.lora_rank:
+        adapters = sum(p.numel() for p in model.parameters() if p.requires_grad)
     weight = NF4_BYTES if config.model.quantization == "nf4" else model.dtype.itemsize
     how = Arithmetic(
         policy.device.type,

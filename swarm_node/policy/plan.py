@@ -259,11 +259,10 @@ def micro_batch(
     copy = how.product if how.weight > how.product else 0
     copied, cast = float(shape.block * copy), float(table * copy)  # of a block, and of the head
     chunks = is_large(tokens, shape.vocabulary, shape.hidden, frozen=lora)
-    logits = (
-        3.0 * (FROZEN_BYTES if lora else CHUNK_BYTES)
-        if chunks
-        else 5.0 * 4 * tokens * shape.vocabulary
-    )
+    if chunks:
+        logits = 3.0 * (FROZEN_BYTES if lora else CHUNK_BYTES)
+    else:
+        logits = 5.0 * 4 * tokens * shape.vocabulary
     gradients = 0.0 if lora else 4.0 * shape.block  # of one block, before they are added up
     # Its gradient comes last, beside the one it is added to
     embedding = 0.0 if lora else 4.0 * table

@@ -138,8 +138,8 @@ def choose_local(
     """`local` of the groups, uniform over all or over the informative ones, and `external` more,
     chosen likewise.
     """
-    eligible = (
-        [group for group in groups if group.informative] if informative_only else list(groups)
-    )
+    eligible = list(groups)
+    if informative_only:
+        eligible = [group for group in groups if group.informative]
     order = rng.sample(eligible, min(local + external, len(eligible)))
     return order[:local], order[local:]

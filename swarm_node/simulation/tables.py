@@ -106,12 +106,11 @@ def _took(name: str, report: Report) -> list[Sequence[float]]:
     seconds.
     """
     arm, cost = report.arms[name], report.cost[name]
-    return [
-        [round(sum(rounds)) for rounds in arm.metrics["generated_tokens"]],
-        [round(sum(rounds)) for rounds in arm.metrics["trained_tokens"]],
-        [rounds[-1] for rounds in cost.cpu_seconds],
-        [rounds[-1] for rounds in cost.wall_seconds],
-    ]
+    generated = [round(sum(rounds)) for rounds in arm.metrics["generated_tokens"]]
+    trained = [round(sum(rounds)) for rounds in arm.metrics["trained_tokens"]]
+    cpu = [rounds[-1] for rounds in cost.cpu_seconds]
+    wall = [rounds[-1] for rounds in cost.wall_seconds]
+    return [generated, trained, cpu, wall]
 
 
 def _cost(name: str, report: Report) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from swarm_node.training.objectives import StepSize, Totals
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class OptimiserStep:
     """What every process has to know of an optimiser step, besides its groups."""
 
     size: StepSize  # of all parts together
@@ -26,7 +26,7 @@ class Step:
 class Helpers(Protocol):
     """Processes that differentiate groups beside the trainer. The calls come in this order."""
 
-    def hand_out(self, groups: list[TokenGroup], step: Step) -> list[TokenGroup]:
+    def hand_out(self, groups: list[TokenGroup], step: OptimiserStep) -> list[TokenGroup]:
         """Gives each helper its part of the groups. Returns the part of this process, which is all
         of them where there are no helpers now.
         """

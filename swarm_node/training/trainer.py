@@ -40,7 +40,7 @@ from swarm_node.policy.soundness import Damaged
 from swarm_node.rollouts.advantages import Advantages, group_advantages
 from swarm_node.rollouts.groups import Group, Skipped, StepReport
 from swarm_node.settings import MICRO_BATCH, GenerationConfig, TrainingConfig
-from swarm_node.training.helpers import Helpers, Step
+from swarm_node.training.helpers import Helpers, OptimiserStep
 from swarm_node.training.objectives import (
     WITHOUT_PROXIMAL,
     Bounds,
@@ -323,7 +323,7 @@ class GrpoTrainer:
             totals.grad_norm += grad_norm
         self.policy.model.zero_grad()
 
-    def differentiate(self, groups: list[TokenGroup], step: Step) -> tuple[float, Totals]:
+    def differentiate(self, groups: list[TokenGroup], step: OptimiserStep) -> tuple[float, Totals]:
         """What a helper does for a step that another process takes: leaves the gradients of these
         groups in the parameters, and returns their share of the loss and of the totals. Raises
         NothingFits.
@@ -337,7 +337,7 @@ class GrpoTrainer:
 
     def _gradient(self, groups: list[TokenGroup], size: StepSize, totals: Totals) -> float:
         """Gradients of all groups, and the loss. Helpers take their part of the groups."""
-        step = Step(size, totals.steps, self.packing is not None)
+        step = OptimiserStep(size, totals.steps, self.packing is not None)
         if self.helpers is None:
             loss, counted = self._differentiated(groups, step, totals)
         else:
@@ -346,7 +346,7 @@ class GrpoTrainer:
         return loss
 
     def _helped(
-        self, helpers: Helpers, groups: list[TokenGroup], step: Step, totals: Totals
+        self, helpers: Helpers, groups: list[TokenGroup], step: OptimiserStep, totals: Totals
     ) -> tuple[float, Totals]:
         own = helpers.hand_out(groups, step)
         loss, counted = self._differentiated(own, step, totals)
@@ -357,7 +357,7 @@ class GrpoTrainer:
         return loss + helpers.add(self.policy, counted), counted
 
     def _differentiated(
-        self, groups: list[TokenGroup], step: Step, totals: Totals
+        self, groups: list[TokenGroup], step: OptimiserStep, totals: Totals
     ) -> tuple[float, Totals]:
         """Adds the gradients of these groups up in the parameters, by micro-batches. Halvings are
         counted in `totals` at once: they stay where nothing fits at all.

@@ -2,7 +2,7 @@
 
 verifiers runs an episode as a coroutine of the task set's environment, which asks an agent for one
 turn after another; behind the agent stand a model, a harness and servers for the tools. Here the
-same coroutine runs, and the agent is a `Seat`: it waits until `Exchange.take` hands it the turn
+same coroutine runs, and the agent is a `Seat`: it waits until `Dialogue.take` hands it the turn
 that the policy wrote. So nothing of an episode but its turns comes from outside, and whoever has
 the turns can play the episode again.
 
@@ -42,8 +42,8 @@ class Seat:
 
     trainable = True  # as environments may set it
 
-    def __init__(self, exchange: "Exchange") -> None:
-        self._exchange = exchange
+    def __init__(self, dialogue: "Dialogue") -> None:
+        self._dialogue = dialogue
 
     async def run(self, task: vf.Task, **_: Any) -> vf.Trace:
         """A run of one turn, with the calls before it."""
@@ -52,25 +52,25 @@ class Seat:
         return talk.trace
 
     @asynccontextmanager
-    async def interaction(self, task: vf.Task, **_: Any) -> "AsyncIterator[Talk]":
+    async def interaction(self, task: vf.Task, **_: Any) -> "AsyncIterator[Interaction]":
         """A run of several turns. At its end the task scores it."""
-        talk = Talk(self._exchange, task)
+        talk = Interaction(self._dialogue, task)
         yield talk
-        await self._exchange.end()
+        await self._dialogue.end()
 
 
-class Talk:
+class Interaction:
     """A run that its environment holds open turn by turn: `vf.Interaction`."""
 
-    def __init__(self, exchange: "Exchange", task: vf.Task) -> None:
-        self._exchange = exchange
+    def __init__(self, dialogue: "Dialogue", task: vf.Task) -> None:
+        self._dialogue = dialogue
         self._opened = task.data.prompt is None
-        exchange.begin(task)
+        dialogue.begin(task)
 
     @property
     def trace(self) -> vf.Trace:
         """What was said so far."""
-        return self._exchange.trace
+        return self._dialogue.trace
 
     async def turn(self, message: str | Sequence[Any] | None = None) -> vf.Segment:
         """Says something to the policy, if anything, and returns its next turn."""
@@ -78,16 +78,16 @@ class Talk:
             raise RuntimeError("the task opens the exchange, or else a message does")
         self._opened = True
         if isinstance(message, str):
-            self._exchange.hear([vf.UserMessage(content=message)])
+            self._dialogue.hear([vf.UserMessage(content=message)])
         else:
-            self._exchange.hear(list(message or ()))
+            self._dialogue.hear(list(message or ()))
         before = len(self.trace.nodes)
-        await self._exchange.answered()
+        await self._dialogue.answered()
         said = [node.message for node in self.trace.nodes[before:]]
         return vf.Segment(messages=said)
 
 
-class Exchange:
+class Dialogue:
     """One episode while it is played. It never leaves the process in which it began."""
 
     def __init__(self, task_set: Library, task: vf.Task, prepared: Prepared) -> None:
@@ -215,7 +215,7 @@ class TaskEpisode:
         self.prompt = prompt
         self._task_set, self._task, self._prepared = task_set, task, prepared
         self._turns, self._bounded = turns, bounded
-        self._exchange: Exchange | None = None
+        self._dialogue: Dialogue | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "TaskEpisode":
         """Another episode of the same task, at its beginning: a coroutine cannot be copied."""
@@ -256,15 +256,15 @@ class TaskEpisode:
 
     def close(self) -> None:
         """Ends what was begun."""
-        if self._exchange is not None:
-            self._exchange.close()
-            self._exchange = None
+        if self._dialogue is not None:
+            self._dialogue.close()
+            self._dialogue = None
 
-    def _begun(self) -> Exchange:
-        if self._exchange is None:
-            self._exchange = Exchange(self._task_set, self._task, self._prepared)
-            self._exchange.opening()
-        return self._exchange
+    def _begun(self) -> Dialogue:
+        if self._dialogue is None:
+            self._dialogue = Dialogue(self._task_set, self._task, self._prepared)
+            self._dialogue.opening()
+        return self._dialogue
 
 
 def opening_of(task_set: Library, task: vf.Task, prepared: Prepared) -> str:
@@ -273,9 +273,9 @@ def opening_of(task_set: Library, task: vf.Task, prepared: Prepared) -> str:
     """
     if task.data.image:
         return ""
-    exchange = Exchange(task_set, task, prepared)
+    dialogue = Dialogue(task_set, task, prepared)
     try:
-        opening = exchange.opening()
+        opening = dialogue.opening()
     finally:
-        exchange.close()
+        dialogue.close()
     return "\n\n".join(filter(None, [opening, task_set.told_tools])) if opening else ""

@@ -306,10 +306,10 @@ def prompt_of(data: vf.TaskData) -> str:
     said = data.prompt
     if data.image or said is None:
         return ""
-    parts = [said] if isinstance(said, str) else [text_of(message) for message in said]
+    parts = [said] if isinstance(said, str) else list(map(text_of, said))
     if not all(parts):
         return ""
-    return "\n\n".join([*([data.system_prompt] if data.system_prompt else []), *parts])
+    return "\n\n".join([data.system_prompt, *parts] if data.system_prompt else parts)
 
 
 def text_of(message: Any) -> str:

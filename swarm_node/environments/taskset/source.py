@@ -79,7 +79,7 @@ class SandboxedEpisode(TaskEpisode):
         return super().__deepcopy__(memo)
 
 
-class Questions:
+class CompiledTasks:
     """The questions of a file that `compile.py` wrote."""
 
     def __init__(self, file: str) -> None:
@@ -117,7 +117,7 @@ class TasksetSource:
     """Questions that are answered at one go."""
 
     def __init__(self, file: str) -> None:
-        self._questions = Questions(file)
+        self._questions = CompiledTasks(file)
         self.version = self._questions.version
         for tried in self._questions.few():
             item = self._item(tried, bounded=False)
@@ -126,7 +126,7 @@ class TasksetSource:
                     run(item.scored(text))
 
     def build(self, dataset: str, config_id: str, seed: int, index: int) -> TaskItem:
-        """The question at an address: see `Questions.at`."""
+        """The question at an address: see `CompiledTasks.at`."""
         row = self._questions.at(config_id, seed, index)
         return self._item(row, bounded=config_id != TRIED)
 
@@ -140,7 +140,7 @@ class EpisodesSource:
     """Questions of several turns."""
 
     def __init__(self, file: str) -> None:
-        self._questions = Questions(file)
+        self._questions = CompiledTasks(file)
         self.version, self.turns = self._questions.version, self._questions.turns
         for tried in self._questions.few():
             for turns in episodes_of(tried["episodes"]):
@@ -150,7 +150,7 @@ class EpisodesSource:
                     one.score()
 
     def begin(self, dataset: str, config_id: str, seed: int, index: int) -> TaskEpisode:
-        """The question at an address, at its beginning: see `Questions.at`."""
+        """The question at an address, at its beginning: see `CompiledTasks.at`."""
         row = self._questions.at(config_id, seed, index)
         return self._began(row, bounded=config_id != TRIED)
 

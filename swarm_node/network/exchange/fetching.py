@@ -209,9 +209,9 @@ class Fetching:
             author = entry.announcement.author
             if author not in self._origins and self._is_trusted(author, now):
                 unseen = [key for key in entry.announcement.groups if key not in self._seen]
-                offers[author] = (
-                    unseen if author in able else [key for key in unseen if holding(key) in hints]
-                )
+                if author not in able:
+                    unseen = [key for key in unseen if holding(key) in hints]
+                offers[author] = unseen
         parties = {author: self._knowledge.party(author) for author in self._origins.union(offers)}
         each = math.ceil(self._wanted / max(1, len(set(parties.values()))))
         even = max(self._each, min(each, limits.MAX_PULLED))

@@ -164,7 +164,9 @@ def _largest(
     """The entries of the most frequent key, if there are more of them than allowed."""
     counts = Counter(map(key, entries))
     name, count = counts.most_common(1)[0]
-    return [entry for entry in entries if key(entry) == name] if count > allowed else []
+    if count <= allowed:
+        return []
+    return [entry for entry in entries if key(entry) == name]
 
 
 def youngest(entries: list[HeardAnnouncement], count: int) -> list[HeardAnnouncement]:

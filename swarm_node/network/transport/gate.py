@@ -368,12 +368,10 @@ class DialGate:
         while self._window and now - self._window[0].when >= WINDOW_SECONDS:
             self._window.popleft()
         cost = QUIC_BYTES if target.udp else TCP_BYTES
-        many = len(self._window) >= WINDOW_DIALS
-        return (
-            "too many failed attempts"
-            if many or sum(it.bytes for it in self._window) + cost > WINDOW_BYTES
-            else ""
-        )
+        spent = sum(it.bytes for it in self._window)
+        if len(self._window) >= WINDOW_DIALS or spent + cost > WINDOW_BYTES:
+            return "too many failed attempts"
+        return ""
 
     def _is_ready(self, address: str, now: float) -> bool:
         rest = self._rests.get(address)

@@ -119,7 +119,9 @@ def usefulness(address: str) -> int:
     if name not in ("ip4", "ip6"):
         return 0
     ip = ipaddress.ip_address(value)
-    return 3 if ip.is_loopback or ip.is_link_local else 0 if ip.is_global else 2
+    if ip.is_loopback or ip.is_link_local:
+        return 3
+    return 0 if ip.is_global else 2
 
 
 def _value(name: str, words: Iterator[str]) -> str:

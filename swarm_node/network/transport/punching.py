@@ -314,7 +314,9 @@ class Punching:
         """Peers that are connected through relays only, or those that are connected directly."""
         connections = await self._backend.connections()
         direct = {each.peer for each in connections if not each.relayed}
-        return {each.peer for each in connections} - direct if relayed else direct
+        if not relayed:
+            return direct
+        return {each.peer for each in connections} - direct
 
     async def _endpoints(self) -> list[Endpoint]:
         """The endpoints of this node, as public peers see them; empty where there is no such peer

@@ -333,10 +333,8 @@ class StreamBackend(Backend):
             present = present_addresses()
             own = {address for address in own if may_be_here(address, present)}
         known = own | set(self._relays.addresses())
-        return [
-            f"{address}/p2p/{self.peer_id}"
-            for address in sorted(known, key=lambda it: (usefulness(it), it))
-        ]
+        ordered = sorted(known, key=lambda it: (usefulness(it), it))
+        return [f"{address}/p2p/{self.peer_id}" for address in ordered]
 
     async def start_over(self) -> None:
         await self._asking.close()

@@ -20,7 +20,7 @@ from swarm_node.contribute.api import ATTEMPTS, ApiGenerator
 from swarm_node.contribute.budget import Budget
 from swarm_node.contribute.start import Contributor, take_key
 from swarm_node.network.in_memory import Alone
-from swarm_node.node.rounds import Rounds
+from swarm_node.node.rounds import RoundCounter
 from swarm_node.rollouts.groups import Catalogue, Plays, Skipped, ToPlay
 from swarm_node.settings.contribute import ContributeConfig
 from swarm_node.settings.secret import Secret, SecretUrl
@@ -463,7 +463,7 @@ class Kept(Alone):
 
 
 def contributor(folder: Path, network: Kept) -> Contributor:
-    return Contributor(PeerId("me"), Sums(), network, Rounds(folder / "rounds.json"), 1)  # type: ignore[arg-type]
+    return Contributor(PeerId("me"), Sums(), network, RoundCounter(folder / "rounds.json"), 1)  # type: ignore[arg-type]
 
 
 def test_completions_become_a_group_if_their_rewards_differ(tmp_path: Path) -> None:
@@ -547,7 +547,7 @@ def test_a_request_has_what_the_user_adds_to_it(tmp_path: Path) -> None:
 
 
 def test_no_round_is_begun_twice_over_restarts(tmp_path: Path) -> None:
-    rounds = [Rounds(tmp_path / "rounds.json").begin() for _ in range(3)]
+    rounds = [RoundCounter(tmp_path / "rounds.json").begin() for _ in range(3)]
     assert rounds == [0, 1, 2]
 
 

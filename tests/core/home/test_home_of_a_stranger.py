@@ -19,7 +19,7 @@ from swarm_node.home.folder import in_use
 from swarm_node.network.process import control
 from swarm_node.node.defaults import model_of, resolved
 from swarm_node.node.guest import TRAFFIC_FILE, Traffic
-from swarm_node.node.rounds import Rounds
+from swarm_node.node.rounds import RoundCounter
 from swarm_node.page.start import token_of
 from swarm_node.policy.soundness import Damaged, check_plain
 from swarm_node.settings import NodeConfig
@@ -52,7 +52,7 @@ def test_a_pipe_in_place_of_a_file_holds_nothing_up(tmp_path: Path) -> None:
         os.mkfifo(tmp_path / name)
     assert not in_use(tmp_path)
     assert bundle._tail(tmp_path / "network.log") == ""
-    assert Rounds(tmp_path / "rounds.json").next == 0
+    assert RoundCounter(tmp_path / "rounds.json").next == 0
     assert Traffic(tmp_path, 1).megabytes == 0
 
 
@@ -64,7 +64,7 @@ def test_a_pipe_in_place_of_a_file_holds_nothing_up(tmp_path: Path) -> None:
 def test_counters_that_make_no_sense_begin_anew(tmp_path: Path, text: str) -> None:
     for name in (TRAFFIC_FILE, "rounds.json"):
         (tmp_path / name).write_text(text)
-    assert Traffic(tmp_path, 1).megabytes == 0 and Rounds(tmp_path / "rounds.json").next == 0
+    assert Traffic(tmp_path, 1).megabytes == 0 and RoundCounter(tmp_path / "rounds.json").next == 0
 
 
 @pytest.mark.parametrize("rank", [10**12, -1, "8", None])

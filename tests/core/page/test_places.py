@@ -15,7 +15,7 @@ from swarm_node.page.server import (
     FROM_ONE,
     MOST_CONNECTIONS,
     OTHERS,
-    Places,
+    ConnectionSlots,
     listener_at,
     server_of,
 )
@@ -25,7 +25,7 @@ OWNER = "127.0.0.1"
 
 
 def test_one_address_has_a_sixteenth_and_all_others_together_leave_places_for_the_owner() -> None:
-    places = Places()
+    places = ConnectionSlots()
     given = [places.take("192.0.2.1") for _ in range(300)]
     assert sum(each is not None for each in given) == FROM_ONE == MOST_CONNECTIONS // 16
     found = [places.take(f"198.51.100.{index}") for index in range(256) for _ in range(2)]
@@ -40,7 +40,7 @@ def test_one_address_has_a_sixteenth_and_all_others_together_leave_places_for_th
 
 
 def test_all_addresses_of_a_64_are_one_party_and_mapped_ones_are_what_they_map() -> None:
-    places = Places()
+    places = ConnectionSlots()
     taken = [places.take(f"2001:db8:0:1::{index:x}") for index in range(1, 100)]
     assert sum(each is not None for each in taken) == FROM_ONE
     assert places.take("2001:db8:0:2::1") is not None
@@ -56,7 +56,7 @@ def port() -> Iterator[int]:
     strangers.
     """
     listener = listener_at("0.0.0.0:0")
-    places = Places(lambda address: address == ip_address(OWNER))
+    places = ConnectionSlots(lambda address: address == ip_address(OWNER))
     server = server_of(PlainTextResponse("here\n"), places)
     thread = threading.Thread(
         target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True
