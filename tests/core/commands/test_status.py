@@ -67,7 +67,7 @@ def stranger(note: str = "is in swarm x, this node is in s") -> dict[str, Any]:
         ({"seconds_since": 121.0, "round_seconds": 0.1}, "stands still"),
         ({"running": False}, "network process is down"),
         ({"running": False, "leaving": True}, "it was told to stop"),
-        ({"addresses": []}, "does not listen"),
+        ({"addresses": []}, "accepts no connections"),
         (
             {"connected": 2, "peers": [stranger(), stranger()]},
             "alone: every peer it found is in swarm x",
