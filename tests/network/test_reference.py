@@ -34,8 +34,9 @@ ARGUMENTS = (
 # Files of an asynchronous node, of one with a vLLM server, of a long run, of a node that has a
 # page, of one that a program started, and of a swarm with a card.
 ONLY_SOMETIMES = {
-    "access.toml", "options.toml", "paused", "events.1.jsonl", "generator.log", "vllm",
-    "rollouts.old.jsonl", "page.token", "validate", "output.log", "swarm.manifest", "trackio",
+    "access.toml", "options.toml", "paused", "events.1.jsonl", "generator.log", "workers.log",
+    "vllm", "rollouts.old.jsonl", "page.token", "validate", "output.log", "swarm.manifest",
+    "trackio",
 }  # fmt: skip
 
 
