@@ -73,6 +73,8 @@ class Sent:
 class Desk:
     """One question at a time."""
 
+    presses = PRESSES
+
     def __init__(
         self,
         most: int,

@@ -22,7 +22,7 @@ from swarm_node.node.evaluation import Validation
 from swarm_node.node.guest import Guest, Traffic
 from swarm_node.node.learner import Learner, build_learner, scoring_ahead, set_aside
 from swarm_node.node.loop import Session
-from swarm_node.node.parallel import LOG, devices_of, side, with_workers
+from swarm_node.node.parallel import LOG, config_of_process, devices_of, with_workers
 from swarm_node.node.practice import Practice
 from swarm_node.node.round import Node
 from swarm_node.node.stopping import Interrupted, stoppable
@@ -61,7 +61,7 @@ def work(
         kept = Kept(config)
         as_asked = kept.pinned()
         devices = devices_of(as_asked)
-        config = side(trainer_side(as_asked), devices, 0)
+        config = config_of_process(trainer_side(as_asked), devices, 0)
         tried = Tried(home / FILE, kept.warnings.append)
         with ExitStack() as stack:
             sharing = (

@@ -402,7 +402,7 @@ def _counted(count: int, cards: int, first: str) -> tuple[str, ...]:
     return ("cpu",) * count
 
 
-def side(config: NodeConfig, devices: tuple[str, ...], number: int) -> NodeConfig:
+def config_of_process(config: NodeConfig, devices: tuple[str, ...], number: int) -> NodeConfig:
     """The configuration of one of the processes: its device, and its share of the cores and of the
     machine's memory. On one device it has all of them.
     """

@@ -26,15 +26,23 @@ from swarm_node.page.guard import Guard, posted
 from swarm_node.page.server import listener_at, server_of
 from swarm_node.page.start import cookie_of, shown, token_of
 
-PRESS = "/api/press"  # takes {"kind": one of KINDS, "number": of the question, "text": a draft}
-KINDS = ("draft", "publish", "skip", "leave")
+PRESS = (
+    "/api/press"  # takes {"kind": one of the presses, "number": of the question, "text": a draft}
+)
 MOST_BYTES = 128 * 1024  # of what is posted: the longest answer, with each character escaped
 END_SECONDS = 3.0
 MOST_DOWNLOADS = 512  # groups of which the node says how many others have it
 
 
 class ControlPanel(Protocol):
-    """What the page shows, and where it presses: see `contribute/desk.py`. Both calls may wait."""
+    """What the page shows, and where it presses: see `contribute/desk.py`. `view` and `press` may
+    wait.
+    """
+
+    @property
+    def presses(self) -> Sequence[str]:
+        """The kinds of buttons."""
+        ...
 
     def view(self) -> dict[str, Any]:
         """The desk as plain data."""
@@ -84,7 +92,7 @@ def routes(desk: ControlPanel, asking: Asking) -> Starlette:
         try:
             sent = await posted(request, MOST_BYTES)
             kind, number, text = sent["kind"], sent["number"], sent.get("text", "")
-            sound = kind in KINDS and type(number) is int and isinstance(text, str)
+            sound = kind in desk.presses and type(number) is int and isinstance(text, str)
         except (ValueError, KeyError, TypeError, AttributeError):
             sound = False
         if not sound:

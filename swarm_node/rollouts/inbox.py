@@ -364,7 +364,6 @@ class Inbox:
         for key, entry in draw.entries.items():
             if key not in kept:
                 verdicts.append(Verdict(entry.group, key in chosen, draw.faults.get(key, "")))
-            if key not in kept:
                 self._answered[_name(key)] = None
             if key not in kept and key not in chosen:
                 _finish(entry)

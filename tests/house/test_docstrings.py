@@ -1,8 +1,8 @@
 """Every public name says what it is for.
 
-The rule: a module, a class, a function and a method without an underscore have a docstring. Three
-kinds of methods need none: a property, whose name says it, a method that a Protocol of ours names,
-and one of a base class of ours, as they are documented there.
+The rule: a module, a class, a function and a method without an underscore have a docstring. Two
+kinds of methods need none: a property, whose name says it, and a method that a Protocol of ours
+names, as it is documented there.
 """
 
 import ast
@@ -40,13 +40,6 @@ SEAMS = {
     if isinstance(node, ast.ClassDef) and is_protocol(node)
     for method in public(node)
 }
-# Class -> its methods that have a docstring
-DOCUMENTED = {
-    node.name: {method.name for method in public(node) if ast.get_docstring(method)}
-    for tree in TREES.values()
-    for node in ast.walk(tree)
-    if isinstance(node, ast.ClassDef)
-}
 
 
 def silent(node: ast.Module | ast.ClassDef, name: str) -> Iterator[str]:
@@ -64,11 +57,6 @@ def silent(node: ast.Module | ast.ClassDef, name: str) -> Iterator[str]:
 def speaks_for_itself(
     method: ast.FunctionDef | ast.AsyncFunctionDef, owner: ast.Module | ast.ClassDef
 ) -> bool:
-    if isinstance(owner, ast.ClassDef) and any(
-        method.name in DOCUMENTED.get(ast.unparse(base).rpartition(".")[2], ())
-        for base in owner.bases
-    ):
-        return True
     if isinstance(owner, ast.Module):
         return False
     is_property = any("property" in ast.unparse(decorator) for decorator in method.decorator_list)

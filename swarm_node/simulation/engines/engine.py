@@ -5,7 +5,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import psutil
 
@@ -43,20 +43,20 @@ class RunningCell:
         self._population.close()
 
 
-class Worker:
+class Worker(Protocol):
     """A worker that runs one cell."""
 
     def messages(self) -> Iterator[worker_messages.FromWorker]:
         """Yields its messages until it ends."""
-        raise NotImplementedError
+        ...
 
     def last_words(self) -> str:
         """How the worker ended, where no message of its own says so."""
-        raise NotImplementedError
+        ...
 
     def was_killed(self) -> bool:
         """Whether a signal ended the worker."""
-        raise NotImplementedError
+        ...
 
     def lost(self) -> bool:
         """Whether it ended because its host did: its cell can begin anew elsewhere."""
@@ -64,7 +64,7 @@ class Worker:
 
     def kill(self) -> None:
         """Ends the worker and all that it has started."""
-        raise NotImplementedError
+        ...
 
 
 class LocalWorker(Worker):

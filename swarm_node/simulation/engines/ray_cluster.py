@@ -66,6 +66,9 @@ class RayEngine(Engine):
     def launch(
         self, config: SimulationConfig, log: Callable[[Cell], Path], command: Sequence[str]
     ) -> Launch:
+        """A function that places the task of a cell on the cluster. UserError where no host has
+        room for the largest.
+        """
         self.cells_at_once(config)  # also with --workers: a task without room would wait for ever
         ray = connect(config)
         task = ray.remote(run_worker)

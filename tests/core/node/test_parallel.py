@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from swarm_node.common.errors import UserError
 from swarm_node.node import parallel
-from swarm_node.node.parallel import balanced, devices_of, parts_of, side
+from swarm_node.node.parallel import balanced, config_of_process, devices_of, parts_of
 from swarm_node.policy.batch import unrecorded
 from swarm_node.settings import NodeConfig
 
@@ -90,16 +90,16 @@ def test_each_process_gets_its_share_of_cores_and_of_memory(monkeypatch) -> None
     monkeypatch.setattr(parallel, "usable_cores", lambda: 9)
     monkeypatch.setattr(parallel.memory, "available", lambda: 8e9)
     asked = config("cpu,cpu,cpu,cpu")
-    assert side(asked, ("auto",), 0) is asked
-    second = side(asked, ("cpu",) * 4, 1)
+    assert config_of_process(asked, ("auto",), 0) is asked
+    second = config_of_process(asked, ("cpu",) * 4, 1)
     assert (second.threads, second.model.device, second.limits.memory) == (2, "cpu", 2000)
     limited = asked.model_copy(
         update={"threads": 3, "limits": asked.limits.model_copy(update={"memory": 500})}
     )
-    assert side(limited, ("cpu",) * 4, 1).limits.memory == 500
-    assert side(limited, ("cpu",) * 4, 1).threads == 3
-    assert side(asked, ("cuda:1",), 0).model.device == "cuda:1"
-    card = side(asked, ("cuda:0", "cuda:1"), 1)
+    assert config_of_process(limited, ("cpu",) * 4, 1).limits.memory == 500
+    assert config_of_process(limited, ("cpu",) * 4, 1).threads == 3
+    assert config_of_process(asked, ("cuda:1",), 0).model.device == "cuda:1"
+    card = config_of_process(asked, ("cuda:0", "cuda:1"), 1)
     assert (card.threads, card.model.device, card.limits.memory) == (4, "cuda:1", 0)
 
 
