@@ -110,7 +110,7 @@ class SimulationConfig(LearningConfig):
     node_processes: Count = 0
     """Processes over which the nodes of a pair of an arm and a seed are spread. The result is the
     same for any number. 0: as many as keep all cores busy, if the memory suffices and the nodes run
-    on the CPU.
+    on the CPU; but one if `workers` is given.
     """
     faults: FaultsConfig = FaultsConfig()
     attack: AttackConfig = AttackConfig()

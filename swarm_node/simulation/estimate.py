@@ -62,13 +62,14 @@ def estimated(config: SimulationConfig, todo: Sequence[Cell], at_once: int) -> I
 
 def node_processes(config: SimulationConfig, todo: Sequence[Cell], at_once: int) -> dict[Cell, int]:
     """Over how many processes each cell spreads its nodes: the cores of this machine, in proportion
-    to the work of the cells; 1 where that is not worth a start, or would take too much memory.
+    to the work of the cells. Each has 1 where a start is not worth it, where more would take too
+    much memory, and where the user has said how many processes there are.
     """
     cells = dict(zip(todo, sized(config, todo), strict=True))
     if config.node_processes:
         return {cell: min(config.node_processes, own.nodes) for cell, (own, _) in cells.items()}
     one_each = dict.fromkeys(todo, 1)
-    if not todo or not on_processors(config):
+    if not todo or config.workers or not on_processors(config):
         return one_each
     seconds = {cell: cell_seconds(own, sizes) for cell, (own, sizes) in cells.items()}
     cores = usable_cores() // (config.threads or 1)

@@ -113,6 +113,9 @@ def test_cores_go_to_cells_by_their_work(monkeypatch: pytest.MonkeyPatch) -> Non
     assert node_processes(config, [lone], 1) == {lone: 2}
     short = config.model_copy(update={"rounds": 3})
     assert node_processes(short, [lone, swarm], 2) == {lone: 1, swarm: 1}
+    # Who says how many processes there are gets no more
+    limited = config.model_copy(update={"workers": 2})
+    assert node_processes(limited, [lone, swarm], 2) == {lone: 1, swarm: 1}
     given = short.model_copy(update={"node_processes": 3})
     assert node_processes(given, [lone, swarm], 1) == {lone: 2, swarm: 3}
 
