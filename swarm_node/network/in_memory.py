@@ -66,7 +66,9 @@ class Parcel:
 class Receiver(Protocol):
     """A member, as the swarm sees it."""
 
-    def receive(self, parcel: Parcel) -> None: ...
+    def receive(self, parcel: Parcel) -> None:
+        """Take a message, which another member has sent."""
+        ...
 
 
 class MemorySwarm:
@@ -151,8 +153,8 @@ class SwarmInParts(MemorySwarm):
             super().transmit(data, sender, now)
 
 
-class Elsewhere:
-    """A member in another process. Implements Receiver."""
+class Elsewhere(Receiver):
+    """A member in another process."""
 
     def receive(self, parcel: Parcel) -> None:
         """Its own process does that."""

@@ -50,10 +50,8 @@ class Population(Protocol):
         ...
 
 
-class PopulationHere:
-    """Nodes in this process. A subclass makes them, and evaluates. Implements Population, but for
-    `evaluate`.
-    """
+class PopulationHere(Population):
+    """Nodes in this process. A subclass makes them, and evaluates."""
 
     def __init__(self) -> None:
         self._members: dict[int, Participant] = {}

@@ -22,7 +22,6 @@ A process needs about 3 s and half a gigabyte to start, and where models have ad
 the frozen weights. Not for graphics cards: there the nodes of a cell share one card.
 """
 
-import json
 import os
 import signal
 import sys
@@ -32,148 +31,45 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from protocol.messages import Round
-from swarm_node.common.channel import Channel, Failed, PipeMessage, Talk
+from swarm_node.common.channel import Channel, Failed, PipeMessage
 from swarm_node.common.children import ChildKilled, ending, start
 from swarm_node.common.errors import TemporaryError, UserError
-from swarm_node.network.in_memory import Sent, SwarmInParts
+from swarm_node.network.in_memory import Sent
 from swarm_node.rollouts.groups import RoundReport
-from swarm_node.settings.secret import revealed
 from swarm_node.settings.simulation import SimulationConfig
-from swarm_node.simulation.arms import identity
+from swarm_node.simulation import worker_messages
 from swarm_node.simulation.attacks.hostile import VictimReport, hostile_nodes
-from swarm_node.simulation.engines.population import LivePopulation, way_of_messages
+from swarm_node.simulation.cell import Population
+from swarm_node.simulation.engines.share import (
+    SHARE,
+    Begin,
+    Consume,
+    Consumed,
+    Done,
+    Evaluate,
+    Evaluated,
+    Join,
+    Leave,
+    Order,
+    Produce,
+    Produced,
+    Reply,
+    Share,
+)
 
 COMMAND = (sys.executable, "-P", "-m", "swarm_node.simulation.engines.share")
-MAX_FRAME_BYTES = 1024 * 1024 * 1024  # what 1,000 nodes publish in a round
-
-Mail = list[tuple[int, list[Sent]]]  # what each node has published, by its number
 Answer = TypeVar("Answer", bound=PipeMessage)
 
 
-class Begin(PipeMessage, frozen=True):
-    """The first order."""
-
-    settings: str  # the cell's own SimulationConfig as JSON, secrets included
-    nodes: list[int]  # that live in this process
-
-
-class Join(PipeMessage, frozen=True):
-    nodes: list[int]  # of all processes, as in the other orders
-
-
-class Leave(PipeMessage, frozen=True):
-    nodes: list[int]
-
-
-class Produce(PipeMessage, frozen=True):
-    nodes: list[int]
-    round: int
-
-
-class Consume(PipeMessage, frozen=True):
-    nodes: list[int]
-    sent: list[Sent]  # by all nodes of the swarm, in order
-
-
-class Evaluate(PipeMessage, frozen=True):
-    nodes: list[int]
-
-
-class Done(PipeMessage, frozen=True):
-    """Nodes have joined or left."""
-
-
-class Produced(PipeMessage, frozen=True):
-    mail: Mail
-
-
-class Consumed(PipeMessage, frozen=True):
-    """By node, as in the next one."""
-
-    reports: dict[int, RoundReport]
-    attack: dict[int, dict[str, int]]  # what a `VictimReport` has besides
-
-
-class Evaluated(PipeMessage, frozen=True):
-    accuracy: dict[int, dict[str, float]]
-
-
-Order = Begin | Join | Leave | Produce | Consume | Evaluate
-Reply = Done | Produced | Consumed | Evaluated | Failed
-SHARE: Talk[Order, Reply] = Talk(Order, Reply, MAX_FRAME_BYTES)
-
-
-class Share:
-    """The nodes that live in one process, among those of all processes."""
-
-    def __init__(self, config: SimulationConfig, nodes: Sequence[int]) -> None:
-        """`nodes`: that live here."""
-        self._config, self._here = config, frozenset(nodes)
-        self._hostile = hostile_nodes(config)
-        self._swarm = SwarmInParts(**way_of_messages(config))
-        self._population = LivePopulation(config, self._swarm)
-
-    def obey(self, order: Order) -> Reply:
-        """Does what an order says, for the nodes that live here."""
-        match order:
-            case Join(nodes):
-                self._join(nodes)
-            case Leave(nodes):
-                self._leave(nodes)
-            case Produce(nodes, number):
-                return Produced(self._produce(self._of_mine(nodes), Round(number)))
-            case Consume(nodes, sent):
-                self._swarm.deliver(sent)
-                reports = self._population.consume(self._of_mine(nodes))
-                victims = {
-                    node: dict(report.attack)
-                    for node, report in reports.items()
-                    if isinstance(report, VictimReport)
-                }
-                return Consumed(reports, victims)
-            case Evaluate(nodes):
-                mine = self._of_mine(nodes)
-                accuracies = self._population.evaluate(mine)
-                return Evaluated(dict(zip(mine, accuracies, strict=True)))
-            case Begin():
-                raise AssertionError("a share begins once")
-        return Done()
-
-    def close(self) -> None:
-        self._population.close()
-
-    def _of_mine(self, nodes: Sequence[int]) -> list[int]:
-        return [node for node in nodes if node in self._here]
-
-    def _join(self, nodes: Sequence[int]) -> None:
-        for node in nodes:
-            if node in self._here:
-                self._population.join([node])
-            elif node not in self._hostile:  # a hostile node only sends
-                self._swarm.join_elsewhere(identity(self._config.seed, node).peer_id)
-
-    def _leave(self, nodes: Sequence[int]) -> None:
-        self._population.leave(self._of_mine(nodes))
-        for node in nodes:
-            self._swarm.leave(identity(self._config.seed, node).peer_id)
-
-    def _produce(self, nodes: Sequence[int], now: Round) -> Mail:
-        mail: Mail = []
-        for node in nodes:
-            self._population.produce([node], now)
-            mail.append((node, self._swarm.taken()))
-        return mail
-
-
-class SpreadPopulation:
-    """The nodes of a cell, in this process and in further ones. Implements Population."""
+class SpreadPopulation(Population):
+    """The nodes of a cell, in this process and in further ones."""
 
     def __init__(
         self, config: SimulationConfig, processes: int, command: Sequence[str] = COMMAND
     ) -> None:
         """`processes`: this one included. `command`: starts a further one."""
         own, *parts = divided(config, processes)
-        settings = json.dumps(revealed(config))
+        settings = worker_messages.as_text(config)
         self._remote = [RemoteShare(command, settings, nodes) for nodes in parts]
         self._own = Share(config, own)
         self._sent: list[Sent] = []  # in this round, by all nodes
@@ -227,6 +123,7 @@ class RemoteShare:
         self.send(Begin(settings, list(nodes)))
 
     def send(self, order: Order) -> None:
+        """Gives it an order, which it obeys when it has done the earlier ones."""
         with suppress(OSError):  # it has ended, and `reply` says how
             self._channel.send(order)
 
