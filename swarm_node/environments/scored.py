@@ -436,7 +436,7 @@ class ScoredEnvironment:
             answers = self.scoring.ask([self._request(question, ()) for question in places])
             if Skipped(NOT_SHOWN) in answers:
                 raise UserError(
-                    f"questions of {self.name} show no answers, so they take no shots: set "
+                    f"questions of {self.name} have no answers to show as examples: set "
                     "environment.shots to 0"
                 )
             pairs = {

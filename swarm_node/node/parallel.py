@@ -299,7 +299,7 @@ class Workers:
         member.process.stop()
         member.has, member.awaited = None, False
         member.deaths += 1
-        begun = f"the worker on {member.process.device} is gone ({why})"
+        begun = f"the worker on {member.process.device} has ended ({why})"
         if member.deaths < MAX_DEATHS:
             self._warn(
                 f"{begun}: its part is done here, and another worker starts ({LOG} in the home "

@@ -82,7 +82,7 @@ def check_lone_nodes(config: SimulationConfig) -> None:
         )
     if config.attack.kind != "none" or config.faults != FaultsConfig():
         raise UserError(
-            "--lone-nodes is for a swarm without faults and attacks, which befall certain nodes: "
+            "--lone-nodes is for a swarm without faults and attacks, which hit only some nodes: "
             "leave it off"
         )
 

@@ -220,7 +220,7 @@ def test_two_nodes_with_one_identity_are_told_and_the_others_go_on(tmp_path: Pat
     with closing(a, b, twin):
         rounds(
             [a, b, twin],
-            lambda: any("another node speaks as" in line for line in b.said + twin.said),
+            lambda: any("another node uses the identity" in line for line in b.said + twin.said),
             what="notice",
         )
         now = a.round

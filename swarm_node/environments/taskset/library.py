@@ -226,7 +226,7 @@ class Library:
             if runtime.wanted:
                 raise UserError(
                     f"task set {self.name}: its tasks prepare a runtime (setup calls "
-                    f"runtime.{runtime.wanted}), and no peer could replay that; take another"
+                    f"runtime.{runtime.wanted}), and no peer could replay that; use another one"
                 ) from error
             raise
         nothing = trace.state.model_dump_json() == empty and not trace.info and not runtime.files

@@ -512,10 +512,10 @@ STATUSES: dict[str, Case] = {
     "201": Case(lambda h, _: h.say(choices(*TEXTS), 201), PUBLISHES, **ONCE),
     "301": Case(
         lambda h, _: h.say({}, 301, Location="https://m.example/v1/chat/completions"), ENDS,
-        r"sends elsewhere to https://m.example/v1 \(status 301\)",
+        r"redirects requests to https://m.example/v1 \(status 301\)",
     ),
     "308 without an address": Case(
-        lambda h, _: h.say({}, 308), ENDS, r"sends elsewhere \(status 308\)"
+        lambda h, _: h.say({}, 308), ENDS, r"redirects requests \(status 308\)"
     ),
     "an error of several": Case(
         lambda h, _: h.say({"errors": [{"message": "bad one"}, {"message": "bad two"}]}, 400),
