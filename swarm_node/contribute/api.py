@@ -330,7 +330,7 @@ class ApiGenerator:
         return self._busy(complaint, status, said, reply)
 
     def _hopeless(self, complaint: Complaint, status: int, words: str) -> Exception:
-        """For a request that is refused however often it is made."""
+        """Returns the error for a request that would be refused again, however often it is made."""
         api, proxy = self._config.api, self._server.proxy
         if status == PROXY_REFUSES and proxy is not None:
             return UserError(
@@ -353,7 +353,7 @@ class ApiGenerator:
         return UserError(f"{api} refuses (status {status}): {said}")
 
     def _busy(self, complaint: Complaint, status: int, said: str, reply: Reply) -> RequestFailed:
-        """For a request that may be answered later."""
+        """Returns the failure of a request that the server may answer later."""
         advice = _LOGS
         if status == TOO_MANY:
             tokens = "token" in complaint.searched

@@ -142,7 +142,7 @@ class Circuit:
         return self._openings > MOST_OPENINGS
 
     def worked(self) -> None:
-        """A prompt had a usable completion."""
+        """Notes that a prompt had a usable completion, so that earlier failures no longer count."""
         self.fruitless = self._openings = 0
 
     def failed(self) -> float:

@@ -122,7 +122,7 @@ class Workers:
 
     @property
     def pids(self) -> list[int]:
-        """Of the processes that run."""
+        """The process ids of the workers that run."""
         return [pid for member in self._members if (pid := member.process.pid) is not None]
 
     @property

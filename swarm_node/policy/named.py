@@ -128,9 +128,9 @@ def is_starter(name: object) -> bool:
 
 
 def check_model(config: ModelConfig, tell: Tell = say, earlier: bool = False) -> None:
-    """Raises UserError, within seconds, for a folder that does not exist, and for a hub model that
-    is neither in the cache nor can be reached. Faults inside a folder show when it is loaded.
-    Fetches a known model that is missing. `earlier`: see `obtain`.
+    """Raises UserError within seconds for a folder that does not exist, and for a hub model that is
+    neither in the cache nor within reach. Faults inside of a folder show when it is loaded. A known
+    model that is missing is fetched. `earlier`: as in `obtain`.
     """
     name = config.name
     if name in KNOWN:

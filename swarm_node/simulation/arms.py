@@ -45,12 +45,12 @@ def split_tasks(text: str) -> tuple[str, ...]:
 
 
 def local_tasks(config: SimulationConfig, node: int) -> tuple[str, ...]:
-    """The tasks that this node asks."""
+    """The tasks that this node practises."""
     return tasks_of(node_config(config, node))
 
 
 def all_tasks(config: SimulationConfig) -> tuple[str, ...]:
-    """The tasks that some node asks, in order."""
+    """The tasks that at least one node practises, in order."""
     return tuple(
         dict.fromkeys(task for node in range(config.nodes) for task in local_tasks(config, node))
     )

@@ -64,8 +64,8 @@ Reader = Callable[[TasksetConfig, Sequence[Path]], list[Findings]]
 
 
 class TasksetEnvironment(SplitEnvironment):
-    """The questions of a task set, after two processes and the sandbox came to the same questions
-    and scores.
+    """Asks the questions of a task set of the library verifiers. It accepts the task set only if
+    two processes, and the sandbox, came to the same questions and scores.
     """
 
     def __init__(

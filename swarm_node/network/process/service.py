@@ -398,8 +398,8 @@ class SampledTasks:
         self._last: deque[tuple[PeerId, str]] = deque(maxlen=MOST)
 
     def take(self, action: ForTrainer) -> None:
-        """For `deliver` of `NetworkService`: counts a genuine group, whose author signed its task;
-        passes cards on.
+        """Takes what the exchange delivers to the trainer (see `deliver` of `NetworkService`):
+        counts a genuine group, whose author signed its task, and passes manifests on.
         """
         if isinstance(action, Deliver):
             group = action.group
