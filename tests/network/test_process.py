@@ -81,7 +81,7 @@ def test_what_dies_comes_back_and_sharing_goes_on(tmp_path: Path) -> None:
         assert not psutil.pid_exists(daemon.pid)
         assert any("training continues" in line for line in a.said)
         # Its own earlier announcements are no twin's
-        assert not any("another node speaks" in line for line in a.said)
+        assert not any("another node uses the identity" in line for line in a.said)
 
 
 def test_two_black_holes_before_a_live_entry_cost_no_time(tmp_path: Path) -> None:

@@ -421,7 +421,7 @@ def test_a_key_is_read_as_people_save_it_and_what_no_header_holds_is_one_line(
 
 def test_a_key_file_that_is_no_text_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(b"\xff\xfes\0k\0")
-    with pytest.raises(UserError, match="is not a text"):
+    with pytest.raises(UserError, match="is not text"):
         take_key(tmp_path / "key")
 
 
