@@ -409,7 +409,8 @@ class StepReport:
         ),
     ] = None
     mismatch_max: Annotated[
-        Figure, Metric("nats", "largest |log-prob in training - in generation|")
+        Figure,
+        Metric("nats", "largest difference of a log-prob in training from that in generation"),
     ] = None
     mismatch_kl: Annotated[
         Figure, Metric("nats per token", "K3 estimate of KL(generation || training)")
