@@ -63,7 +63,7 @@ class Runs:
     work: Work
     left: list[int | None] = field(default_factory=lambda: [None])
 
-    def found(self, task: Task) -> dict[str, Any] | None:
+    def run(self, task: Task) -> dict[str, Any] | None:
         """The run, made now if it is missing and may be made; else None."""
         file = self._file(task)
         (left,) = self.left
@@ -129,7 +129,7 @@ def compared(
     horizon = known_until(every_time, ends)
     means = {side: fmean(restricted(of, horizon)) for side, of in times.items()}
     late = {side: any(time is None or time > horizon for time in of) for side, of in times.items()}
-    known = {
+    bounds = {
         (False, False): "exact",
         (False, True): "at least",
         (True, False): "at most",
@@ -139,7 +139,7 @@ def compared(
         "means": means,
         "reached": {side: reached(of, horizon) for side, of in times.items()},
         "ratio": means[TRL] / means[OURS],
-        "known": known[late[OURS], late[TRL]],
+        "bound": bounds[late[OURS], late[TRL]],
         "times": times,
     }
 
@@ -148,7 +148,7 @@ def swept(runs: Runs, side: str, rates: Sequence[float], base: float) -> dict[fl
     """The runs of a side on the first seed, by rate, as far as they are done."""
     by_rate: dict[float, Run] = {}
     for rate in rates:
-        if run := runs.found(Task(side, rate, SEEDS[0], runs.work, base)):
+        if run := runs.run(Task(side, rate, SEEDS[0], runs.work, base)):
             by_rate[rate] = run
     return by_rate
 
@@ -163,19 +163,19 @@ def report(
     of_best: dict[str, list[Run]] = {}
     for side, by_rate in by_side.items():
         best = best_of(by_rate, axis, base, work.gain)
-        found = {rate: time_of(run, axis, base, work.gain) for rate, run in sorted(by_rate.items())}
-        sides[side] = {"rate": best, "edge": edge(best, list(found)), "swept": found}
+        times = {rate: time_of(run, axis, base, work.gain) for rate, run in sorted(by_rate.items())}
+        sides[side] = {"rate": best, "edge": edge(best, list(times)), "swept": times}
         of_best[side] = [by_rate[best]]
     for seed in SEEDS[1:seeds]:
         for side in by_side:
-            if run := runs.found(Task(side, sides[side]["rate"], seed, work, base)):
+            if run := runs.run(Task(side, sides[side]["rate"], seed, work, base)):
                 of_best[side].append(run)
     for side, done in of_best.items():
-        sides[side] |= told(done, base, work.gain)
+        sides[side] |= figures(done, base, work.gain)
     axes = {name: compared(of_best, name, base, work.gain) for name in ("cpu", "wall", "tokens")}
     return {
         "ratio": axes[axis]["ratio"],
-        "known": axes[axis]["known"],
+        "bound": axes[axis]["bound"],
         "axis": axis,
         "base": base,
         "sides": sides,
@@ -183,7 +183,7 @@ def report(
     }
 
 
-def told(done: Sequence[Run], base: float, gain: float) -> dict[str, Any]:
+def figures(done: Sequence[Run], base: float, gain: float) -> dict[str, Any]:
     """The figures of the runs of a side with its best rate: one number for each seed, or a mean."""
     per_update = [
         {part: seconds / run["points"][-1]["updates"] for part, seconds in run["phases"].items()}
@@ -246,7 +246,7 @@ def main() -> None:
     command.add_runs(parser)
     options = sized(parser)
     runs = Runs(options.runs, options.work, [options.at_most])
-    untrained = runs.found(Task(BASE, 0.0, 0, options.work))
+    untrained = runs.run(Task(BASE, 0.0, 0, options.work))
     if untrained is None:
         return command.finish(options, {"ratio": None, "missing": "every run"})
     base = float(untrained["reward"])

@@ -159,6 +159,8 @@ class Course:
         reward = self._evaluate()
         point = {"updates": self._updates, "tokens": self._tokens, "reward": reward}
         self.points.append({**point, "wall": spent.wall, "cpu": spent.cpu})
+        line = f"{spent.cpu:.1f} CPU s, {self._tokens} tokens, reward {reward:.3f}"
+        print(f"{self._task.side}, update {self._updates}: {line}", flush=True)
         self._peak.forget()
         pause = self._now().since(before)
         self._begun = Spent(self._begun.wall + pause.wall, self._begun.cpu + pause.cpu)
@@ -306,9 +308,9 @@ def _by_trl(
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     work = task.work
-    place = named.source(work.model)
-    tokenizer = AutoTokenizer.from_pretrained(place)
-    model = AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32)
+    model_folder = named.source(work.model)
+    tokenizer = AutoTokenizer.from_pretrained(model_folder)
+    model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
     # TRL ends a completion at any of these; a stop string it does not know
     model.generation_config.eos_token_id = ends_of(tokenizer)
     phases = {"generate": 0.0, "score": 0.0}
@@ -425,8 +427,8 @@ def paid(
         for first in range(0, len(answers), group)
     ]
     rewards: list[float] = []
-    for (_, members), found in zip(asked, rewards_of_texts(environment, asked), strict=True):
-        rewards += [0.0] * len(members) if isinstance(found, Skipped) else found
+    for (_, members), scored in zip(asked, rewards_of_texts(environment, asked), strict=True):
+        rewards += [0.0] * len(members) if isinstance(scored, Skipped) else scored
     return rewards
 
 

@@ -55,14 +55,14 @@ def test_the_ratio_is_exact_where_every_run_reached_the_level() -> None:
         OURS: [run_of([0.25], 1.0), run_of([0.5], 2.0)],  # 2 s, and half of 4 s
         TRL: [run_of([0.0, 0.25], 5.0), run_of([0.25], 5.0)],  # 20 s and 10 s
     }
-    found = minutes.compared(runs, "cpu", 0.0, 0.25)
-    assert found["means"] == {OURS: 2.0, TRL: 15.0}
-    assert (found["ratio"], found["known"]) == (7.5, "exact")
-    assert found["reached"] == {OURS: 2, TRL: 2}
+    figures = minutes.compared(runs, "cpu", 0.0, 0.25)
+    assert figures["means"] == {OURS: 2.0, TRL: 15.0}
+    assert (figures["ratio"], figures["bound"]) == (7.5, "exact")
+    assert figures["reached"] == {OURS: 2, TRL: 2}
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "ratio", "known"),
+    ("ours", "theirs", "ratio", "bound"),
     [
         # TRL was followed for 20 s and did not reach it, ours needed 2
         (([0.25], 1.0), ([0.0, 0.125], 5.0), 10.0, "at least"),
@@ -77,11 +77,11 @@ def test_the_ratio_says_on_which_side_of_it_the_truth_lies_where_a_run_was_cut_o
     ours: tuple[list[float], float],
     theirs: tuple[list[float], float],
     ratio: float,
-    known: str,
+    bound: str,
 ) -> None:
     runs = {OURS: [run_of(*ours)], TRL: [run_of(*theirs)]}
-    found = minutes.compared(runs, "cpu", 0.0, 0.25)
-    assert (found["ratio"], found["known"]) == (ratio, known)
+    figures = minutes.compared(runs, "cpu", 0.0, 0.25)
+    assert (figures["ratio"], figures["bound"]) == (ratio, bound)
 
 
 def test_times_are_restricted_to_what_is_known_of_every_run() -> None:
@@ -194,15 +194,42 @@ def test_trl_is_asked_what_our_rounds_ask_in_their_order(environment: Mixture) -
     assert len({row["prompt"] for row in rows}) > 1
 
 
+def test_both_sides_make_the_same_amount_of_text_in_an_update_at_one_temperature() -> None:
+    task = Task(TRL, 3e-4, 5, replace(WORK, prompts=3, group=5, new_tokens=7))
+    config, fields = minutes_sides.config_of(task, "unused"), minutes_sides.recipe(task)
+    assert fields["per_device_train_batch_size"] == 15
+    assert (config.round.questions, config.round.local_groups) == (3, 3)
+    assert config.generation.num_generations == fields["num_generations"] == 5
+    assert config.generation.max_completion_length == fields["max_completion_length"] == 7
+    assert config.training.learning_rate == fields["learning_rate"] == 3e-4
+    assert config.seed == fields["seed"] == 5
+    # TRL's defaults, which its recipe leaves as they are
+    assert (config.generation.temperature, config.training.beta) == (1.0, 0.0)
+    assert config.training.max_grad_norm == 1.0
+
+
+class Vocabulary:
+    """What `ends_of` reads of a tokenizer."""
+
+    eos_token_id = 2
+
+    def get_vocab(self) -> dict[str, int]:
+        return {"a": 0, "Ċ": 1, "<end>": 2, "ĊĊ": 3, ":\n": 4, "n": 5}
+
+
+def test_trl_ends_a_completion_at_each_token_with_a_line_break_and_at_the_end_of_text() -> None:
+    assert minutes_sides.ends_of(Vocabulary()) == [1, 2, 3, 4]
+
+
 def test_what_is_done_is_not_done_again_and_other_sizes_are_refused(tmp_path: Path) -> None:
     kept = {"work": json.loads(json.dumps(minutes.asdict(WORK))), "reward": 0.5}
     (tmp_path / "base.json").write_text(json.dumps(kept))
     task = Task(minutes.BASE, 0.0, 0, WORK)
     runs = minutes.Runs(tmp_path, WORK, [0])
-    assert runs.found(task) == kept
-    assert runs.found(Task(OURS, 1e-4, 0, WORK)) is None  # missing, and none may be made
+    assert runs.run(task) == kept
+    assert runs.run(Task(OURS, 1e-4, 0, WORK)) is None  # missing, and none may be made
     with pytest.raises(SystemExit, match="other sizes"):
-        minutes.Runs(tmp_path, replace(WORK, group=4), [0]).found(task)
+        minutes.Runs(tmp_path, replace(WORK, group=4), [0]).run(task)
 
 
 @pytest.mark.slow
@@ -217,11 +244,11 @@ def test_both_sides_make_two_updates_and_the_second_call_makes_none(tmp_path: Pa
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["benchmark"] == "minutes" and result["ratio"] > 0 and result["axis"] == "cpu"
     for side in (OURS, TRL):
-        found = result["sides"][side]
-        assert found["last"][0]["updates"] in (1, 2) and found["last"][0]["tokens"] >= 8
-        assert found["start_cpu"] > 0 and found["peak_mebibytes"] > 100
+        figures = result["sides"][side]
+        assert figures["last"][0]["updates"] in (1, 2) and figures["last"][0]["tokens"] >= 8
+        assert figures["start_cpu"] > 0 and figures["peak_mebibytes"] > 100
         # More than what it takes to find that no group is informative
-        assert found["cpu_seconds_of_an_update"]["train"] > 0.005
+        assert figures["cpu_seconds_of_an_update"]["train"] > 0.005
     assert result["settings"]["model"] == "dense"
     again = [sys.executable, *command[-6:], "--at-most", "0"]
     second = subprocess.run(again, text=True, capture_output=True, timeout=300, check=False)
