@@ -12,12 +12,15 @@ the start of a side.
 
 import ctypes
 import gc
+import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import count
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -90,6 +93,12 @@ def spent_now() -> Spent:
     return Spent(time.time(), cpu)
 
 
+def is_abandoned() -> bool:
+    """Whether the process that started this one has ended: nobody keeps what it measures."""
+    parent = parent_process()
+    return parent is not None and not parent.is_alive()
+
+
 class Peak:
     """The most memory of this process while it trained, in MiB."""
 
@@ -130,8 +139,10 @@ class Course:
         evaluate: Callable[[], float],
         now: Callable[[], Spent] = spent_now,
         peak: Peak | None = None,
+        abandoned: Callable[[], bool] = is_abandoned,
     ) -> None:
         self._task, self._evaluate, self._now = task, evaluate, now
+        self._abandoned = abandoned
         self._peak = peak or Peak(task.work.gpu)
         self._updates = self._tokens = 0
         self.points: list[dict[str, float]] = []
@@ -144,8 +155,10 @@ class Course:
 
     def after_update(self, tokens: int) -> bool:
         """Whether the run ends with this update, which generated so many tokens. Evaluates where it
-        is due.
+        is due. Raises SystemExit where nobody waits for the run any more.
         """
+        if self._abandoned():
+            raise SystemExit("the command was ended: nobody keeps this run")
         work = self._task.work
         self._updates += 1
         self._tokens += tokens
@@ -184,7 +197,11 @@ def measured(task: Task) -> dict[str, Any]:
     torch.set_num_threads(1)
     torch.manual_seed(task.seed)
     sides = {OURS: ours, TRL: theirs, BASE: untrained}
-    return sides[task.side](task)
+    try:
+        return sides[task.side](task)
+    except SystemExit as ended:
+        sys.stderr.write(f"{ended}\n")
+        os._exit(1)  # else the worker of a pool waits for more work
 
 
 def config_of(task: Task, folder: str) -> NodeConfig:

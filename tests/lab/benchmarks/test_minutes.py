@@ -146,6 +146,13 @@ def test_a_run_ends_and_is_evaluated_once_more_at_its_limits() -> None:
     assert [point["updates"] for point in course.points] == [2, 4, 6, 8, 9]
 
 
+def test_a_run_ends_with_the_command_that_was_to_keep_it() -> None:
+    course = Course(Task(OURS, 1e-4, 0, WORK), lambda: 0.0, Clock(), abandoned=lambda: True)
+    course.begin()
+    with pytest.raises(SystemExit):
+        course.after_update(1)
+
+
 @pytest.fixture(scope="module")
 def environment() -> Iterator[Mixture]:
     made = build_environment(minutes_sides.config_of(Task(OURS, 1e-4, 0, WORK), "unused"))
