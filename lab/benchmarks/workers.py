@@ -154,7 +154,7 @@ def in_turn(sides: Mapping[str, Callable[[], None]], repetitions: int) -> dict[s
             taken[name].append(wall_seconds(work))
         latest = {name: seconds[-1] for name, seconds in taken.items()}
         if repetition:
-            common.progress("round", repetition - 1, repetitions, latest)
+            common.progress("round", repetition - 1, repetitions, latest, "wall s")
     return {name: seconds[1:] for name, seconds in taken.items()}
 
 
