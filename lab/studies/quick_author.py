@@ -116,7 +116,7 @@ def main() -> None:
     options = parser.parse_args()
     found = measured(options)
     lines = [
-        [line["pace"], f"{line['rate']:g}", *(f"{line[key]:.2f}" for key in FIGURES)]
+        [str(line["pace"]), f"{line['rate']:g}", *(f"{line[key]:.2f}" for key in FIGURES)]
         for line in found
     ]
     command.show(["rounds of the receiver", "groups of each other", *FIGURES], lines)
