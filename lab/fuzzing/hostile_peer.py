@@ -228,7 +228,9 @@ class HostilePeer:
         from swarm_node.environments.registry import right_answer, tasks_of
 
         config = LearningConfig()
-        dataset, _, config_id = self._rng.choice(tasks_of(config)).partition("/")
+        # Of one task whenever it is asked: what a replayer says again answers the same question
+        chance = random.Random(f"{author}/{number}/{index}")
+        dataset, _, config_id = chance.choice(tasks_of(config)).partition("/")
         question = Question(
             environment="reasoning_gym",
             version=source.version,
