@@ -24,6 +24,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from swarm_node.policy.products import times
+
 CHUNK_BYTES = 2**27  # of a chunk's logits in float32
 # Where the head is not trained: no chunk then reads and writes a gradient as large as the head
 FROZEN_BYTES = 2**25
@@ -42,7 +44,7 @@ def wide_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     put out other types than it reads rounds the result.
     """
     if weight.dtype == torch.float32 or weight.device.type == "cpu":
-        product = F.linear(x.float(), weight.float())
+        product = times(x.float(), weight.float())
     elif multiplies_wide(weight.device, weight.dtype):
         product = torch.mm(x.to(weight.dtype), weight.T, out_dtype=torch.float32)
     else:
@@ -131,7 +133,7 @@ class _Projected(torch.autograd.Function):
                 # Without each token's factor: so `backward` needs no logits
                 if of_hidden_TD is not None:
                     of_logits_TV = _of_logits(p_TV, taken_T[part]).to(ctx.dtype)
-                    of_hidden_TD[part] = of_logits_TV @ used.weight
+                    of_hidden_TD[part] = times(of_logits_TV, used.weight.T)
         ctx.save_for_backward(
             *((of_hidden_TD,) if ctx.frozen else (hidden_TD, weight_VD, bias_V, taken_T))
         )
@@ -159,7 +161,7 @@ class _Projected(torch.autograd.Function):
                     _of_logits(p_TV, taken_T[part]).mul_(scale_T[part, None]).to(ctx.dtype)
                 )
                 if of_hidden_TD is not None:
-                    of_hidden_TD[part] = of_logits_TV @ used.weight
+                    of_hidden_TD[part] = times(of_logits_TV, used.weight.T)
                 if of_weight_VD is not None:
                     _add_product(of_weight_VD, of_logits_TV, rows)
                 if of_bias_V is not None:
