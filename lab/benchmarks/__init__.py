@@ -5,7 +5,8 @@ the same.
 which options it has. With `--json` the last line is one JSON object. Results are in docs/results.
 
 beside others      generation (Hugging Face), step (TRL), real (memory beside TRL), peers (all, on
-                   real shapes), older (a commit of ours)
+                   real shapes), older (a commit of ours), update (the update alone, beside a
+                   commit of ours and plain products)
 of the pages       tutorials (how long each takes a newcomer), page (what a page in a browser costs
                    a node)
 of the node        card (every check that needs a GPU), fp8_gpu, group_path (which files an external
@@ -17,8 +18,8 @@ what they share    command (options, tables, JSON, kept results; studies and fuz
                    (polling), pages (what a reader of the documentation does; tests, too), internet
                    (hosts in network namespaces, for tests), shapes (of real models), served (a
                    model of ours behind OpenAI's API; studies and tests)
-other processes    group_path_peer and group_path_tracer, for group_path; older_side; replayed, for
-                   replay and fuzzing
+other processes    group_path_peer and group_path_tracer, for group_path; older_side; update_side;
+                   replayed, for replay and fuzzing
 
 The environment is set here because it counts only before torch, transformers and TRL are imported.
 """

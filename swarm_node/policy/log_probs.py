@@ -142,7 +142,7 @@ class _Projected(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        scale_T = gradients[0] / ctx.temperature
+        scale_T = gradients[0] / -ctx.temperature
         if ctx.frozen:
             (of_hidden_TD,) = ctx.saved_tensors
             return of_hidden_TD * scale_T[:, None].to(of_hidden_TD.dtype), *[None] * 5
@@ -189,8 +189,10 @@ def _parts(tokens: int, rows: int) -> list[slice]:
 
 
 def _of_logits(p_TV: Tensor, taken_T: Tensor) -> Tensor:
-    """Gradient of the scaled logits: one-hot - probabilities. Overwrites `p_TV`."""
-    return p_TV.neg_().scatter_add_(-1, taken_T[:, None], torch.ones_like(p_TV[:, :1]))
+    """The negative gradient of the scaled logits: probabilities - one-hot. Overwrites `p_TV`; the
+    sign belongs to each token's factor, since a pass over the logits costs more.
+    """
+    return p_TV.scatter_add_(-1, taken_T[:, None], -torch.ones_like(p_TV[:, :1]))
 
 
 def _total(weight: Tensor) -> Tensor:

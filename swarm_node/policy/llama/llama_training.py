@@ -183,12 +183,14 @@ class _Products(torch.autograd.Function):
         inner = None if down is None else x @ down.T
         ctx.ranks = [0 if up is None else up.shape[1] for up in ups]
         ctx.save_for_backward(x, inner, down, *ups, *weights)
-        made = [times(x, weight) for weight in weights]
+        made = [times(x, weight) for weight in weights if weight is not None]
         for out, bias in zip(made, biases, strict=True):
             if bias is not None:
                 out.add_(bias)
         if inner is not None:
-            for out, up, part in zip(made, ups, inner.split(ctx.ranks, dim=1), strict=True):
+            for out, up, part in zip(
+                made, ups, inner.split_with_sizes(ctx.ranks, dim=1), strict=True
+            ):
                 if up is not None:
                     out.addmm_(part, up.T)
         return tuple(made)
@@ -237,13 +239,15 @@ def _of_adapters(
     inner: Tensor,
     of_inner: Tensor,
     x: Tensor,
-    ranks: Sequence[int],
+    ranks: list[int],
 ) -> tuple[Tensor, list[Any]]:
     """The gradients of A and of each B, from those of the outputs. Writes the one of x A^T into
     `of_inner`.
     """
     of_ups: list[Tensor | None] = []
-    parts = zip(inner.split(ranks, dim=1), of_inner.split(ranks, dim=1), strict=True)
+    parts = zip(
+        inner.split_with_sizes(ranks, dim=1), of_inner.split_with_sizes(ranks, dim=1), strict=True
+    )
     for gradient, up, (part, of_part) in zip(gradients, ups, parts, strict=True):
         if up is None:
             of_ups.append(None)
