@@ -69,10 +69,11 @@ def waits_of(trained: Policy, mode: Pretend, budget: int) -> tuple[int, int]:
     """How many micro-batches of this size an update has, and how often it waits for the device."""
     trained.__dict__["packing"] = Packing.BLOCKS
     trainer = GrpoTrainer(trained, TrainingConfig(token_budget=budget), CONFIG)
-    trainer._build = Mock(side_effect=trainer._build)  # type: ignore[method-assign]
+    built = Mock(side_effect=trainer._build)
+    trainer._build = built  # type: ignore[method-assign]
     mode.waits.clear()
     trainer.update(groups() * 3)
-    return trainer._build.call_count, sum(mode.waits.values())
+    return built.call_count, sum(mode.waits.values())
 
 
 def runs(device: torch.device, mode: Pretend, folder: Path) -> dict[str, Callable[[], Any]]:
