@@ -6,7 +6,8 @@ which options it has. With `--json` the last line is one JSON object. Results ar
 
 beside others      generation (Hugging Face), step (TRL), real (memory beside TRL), minutes (until a
                    model has learned something, beside TRL), peers (all, on real shapes), older (a
-                   commit of ours)
+                   commit of ours), update (the update alone, beside a commit of ours and plain
+                   products)
 of the pages       tutorials (how long each takes a newcomer), page (what a page in a browser costs
                    a node)
 of the node        card (every check that needs a GPU), fp8_gpu, group_path (which files an external
@@ -20,7 +21,7 @@ what they share    command (options, tables, JSON, kept results; studies and fuz
                    namespaces, for tests), shapes (of real models), served (a model of ours behind
                    OpenAI's API; studies and tests)
 other processes    group_path_peer and group_path_tracer, for group_path; minutes_sides; older_side;
-                   replayed, for replay and fuzzing
+                   update_side; replayed, for replay and fuzzing
 
 The environment is set here because it counts only before torch, transformers and TRL are imported.
 """
