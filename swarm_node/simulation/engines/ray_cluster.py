@@ -52,7 +52,8 @@ class RayEngine(Engine):
     """Runs cells as the engine `memory` does, on the hosts of a Ray cluster."""
 
     def check(self, config: SimulationConfig) -> None:
-        """UserError where Ray is not installed."""
+        """UserError where Ray is not installed, and for what no simulation in memory supports."""
+        super().check(config)
         _library()
 
     def cells_at_once(self, config: SimulationConfig) -> int:
