@@ -11,6 +11,7 @@ import psutil
 
 from swarm_node.common.channel import BrokenFrame, Channel, Failed
 from swarm_node.common.children import ending, start, usable_cores, without_secrets
+from swarm_node.common.errors import UserError
 from swarm_node.common.loading import quickly
 from swarm_node.environments.registry import handed
 from swarm_node.settings.simulation import SimulationConfig
@@ -119,6 +120,11 @@ class Engine:
 
     def check(self, config: SimulationConfig) -> None:
         """UserError for options that this engine does not support. Starts nothing."""
+        if config.model.devices not in ("auto", "1"):
+            raise UserError(
+                f"--model.devices {config.model.devices} is for real nodes: give --engine process, "
+                "or leave it out"
+            )
 
     def processes(self, config: SimulationConfig) -> int:
         """Processes that compute side by side for one cell, at least."""

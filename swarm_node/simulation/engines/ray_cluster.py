@@ -53,6 +53,7 @@ class RayEngine(Engine):
 
     def check(self, config: SimulationConfig) -> None:
         """UserError where Ray is not installed, or for options that it does not support."""
+        super().check(config)
         if config.node_processes:
             raise UserError(
                 "--node-processes is for --engine memory; on Ray a run has one process, so leave "
