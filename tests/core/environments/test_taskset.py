@@ -154,7 +154,8 @@ def test_nothing_else_in_the_folder_of_a_task_set_hides_a_module_of_a_library(
 
 
 @pytest.mark.parametrize(
-    ("name", "other"), [("statistics", "statistics"), ("nemo-gym", "verifiers.v1.tasksets.nemo_gym")]
+    ("name", "other"),
+    [("statistics", "statistics"), ("nemo-gym", "verifiers.v1.tasksets.nemo_gym")],
 )
 def test_a_task_set_that_has_the_name_of_an_installed_module_is_one_line(
     tmp_path: Path, name: str, other: str
