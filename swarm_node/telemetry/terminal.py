@@ -291,8 +291,8 @@ class LiveNode:
         )
 
     def _tasks(self, room: int) -> Table:
-        """At most `room` rows: the tasks that were asked last for the first time, and a row that
-        counts the rest.
+        """A table of at most `room` rows: the tasks that were practised last for the first time,
+        and a row that counts the others.
         """
         tasks = list(self._learning.tasks.items())
         left = max(0, len(tasks) - room + 1) if len(tasks) > room else 0
@@ -340,8 +340,8 @@ def _rows(values: Mapping[str, str]) -> Table:
 
 
 def _fitted(facts: Sequence[str], width: int) -> str:
-    """As many facts as fit whole, the first ones first. The first is kept even where it does not
-    fit.
+    """Joins as many of the facts as fit into the width, the first ones first. The first fact is
+    kept even if it does not fit.
     """
     kept = list(facts)
     while len(kept) > 1 and len("   ".join(kept)) > width:
