@@ -17,13 +17,20 @@ estimated to take (`estimate.py`), and where wanted a share of a GPU. It does no
 cell takes no more. Ray may not start a task again by itself, since the rounds of a first try have
 been passed on: `cell_pool.py` starts a cell anew whose host was lost.
 
+Ray listens on all addresses of a machine, and runs what whoever reaches it sends. So a cluster of
+our own has a token, which is made for this start and only this process and its children know. A
+cluster of the user has the token that its user gave it, if any.
+
 Needs the extra `ray`, which is imported only here.
 """
 
 import os
+import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -59,7 +66,8 @@ class RayEngine(Engine):
                 "--node-processes is for --engine memory; on Ray a run has one process, so leave "
                 "it off"
             )
-        _library()
+        if find_spec("ray") is None:  # it is not imported yet: see `_library`
+            raise UserError(EXTRA)
 
     def node_processes(
         self, config: SimulationConfig, todo: Sequence[Cell], at_once: int
@@ -216,7 +224,7 @@ def connect(config: SimulationConfig) -> Any:
     """The library, connected to the cluster of --ray.address, or to a cluster of this machine
     alone, until this process ends. UserError where there is none.
     """
-    ray = _library()
+    ray = _library(config)
     if ray.is_initialized():
         return ray
     where = {"address": config.ray.address} if config.ray.address else _own()
@@ -236,10 +244,20 @@ def _own() -> dict[str, Any]:
     return {"num_cpus": cores, "object_store_memory": STORE_BYTES, "include_dashboard": False}
 
 
-def _library() -> Any:
+def _library(config: SimulationConfig) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
+    if not config.ray.address:
+        # Ray looks at both when it is imported. Its own way would write the token to a file that
+        # all users of this machine may read
+        os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=_token())
     try:
         import ray
     except ImportError as error:
         raise UserError(EXTRA) from error
     return ray
+
+
+@cache
+def _token() -> str:
+    """The token of a cluster of our own."""
+    return secrets.token_hex(32)

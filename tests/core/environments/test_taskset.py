@@ -1,6 +1,7 @@
 """Task sets of verifiers: what is let in, what is refused and why, and what is trained on alone."""
 
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -139,6 +140,28 @@ def test_a_task_set_that_no_peer_could_replay_is_one_line(
     with pytest.raises(UserError, match="task set") as raised:
         facts(written(tmp_path, name, task, load), tmp_path / "out")
     assert reason in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_nothing_else_in_the_folder_of_a_task_set_hides_a_module_of_a_library(
+    tmp_path: Path,
+) -> None:
+    """The process that reads it imports much later than it imports the file."""
+    file = written(tmp_path, "among_strangers", REWARD, f"import tabnanny, helps\n        {LOAD}")
+    (tmp_path / "helps.py").touch()
+    (tmp_path / "tabnanny.py").write_text("raise OSError('a stranger runs')")
+    assert "tabnanny" not in sys.modules, "of Python, and used by nobody else here"
+    assert facts(file, tmp_path / "out").train
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("statistics", "statistics"), ("nemo-gym", "verifiers.v1.tasksets.nemo_gym")],
+)
+def test_a_task_set_that_has_the_name_of_an_installed_module_is_one_line(
+    tmp_path: Path, name: str, other: str
+) -> None:
+    with pytest.raises(UserError, match=f"{other} is another module, .* a name of its own"):
+        facts(written(tmp_path, name), tmp_path / "out")
 
 
 def test_what_another_model_scores_is_trained_on_alone(tmp_path: Path) -> None:
