@@ -102,11 +102,11 @@ def _asked() -> list[Gpu]:
     for fields in FIELDS if program else ():
         query = f"--query-gpu={fields}", "--format=csv,noheader"
         if text := said(program, query, SMI_SECONDS):
-            return [_listed(line) for line in text.splitlines() if "," in line]
+            return [_gpu_in(line) for line in text.splitlines() if "," in line]
     return []
 
 
-def _listed(line: str) -> Gpu:
+def _gpu_in(line: str) -> Gpu:
     """The GPU in a line that nvidia-smi prints. Its words are made printable."""
     name, driver, capability = (*(word.strip() for word in line.split(",")), "")[:3]
     is_number = capability.isascii() and capability.replace(".", "", 1).isdigit()

@@ -162,7 +162,7 @@ class Contributor:
             return Skipped(
                 SAME_TEXT if alike else {0.0: ALL_WRONG, 1.0: ALL_RIGHT}.get(rewards[0], AS_GOOD)
             )
-        return Group.written(self._peer_id, now, question, completions)
+        return Group.of_text(self._peer_id, now, question, completions)
 
 
 def name_of(message: RolloutGroup) -> str:

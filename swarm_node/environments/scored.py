@@ -299,7 +299,7 @@ class ScoredEnvironment:
         """Prompts without shots, which are the same on all nodes."""
         found: dict[Question, str | Skipped] = {}
         for question in questions:
-            prompt = self._refused(question) or self._prompts.use(question)
+            prompt = self._why_left_out(question) or self._prompts.use(question)
             if prompt is not None:
                 found[question] = prompt
         missing = [q for q in dict.fromkeys(questions) if q not in found]
@@ -328,7 +328,7 @@ class ScoredEnvironment:
                 plays[key] = ()
         replies = self.scoring.ask([asking.request for asking in unplayed.values()])
         for (key, asking), reply in paired(unplayed.items(), replies):
-            plays[key] = self._played(asking, reply)
+            plays[key] = self._rewarded_plays(asking, reply)
             if not self._several:
                 self._rewards[key] = _rewards(plays[key])
         return [plays[key] for key in keys]
@@ -343,7 +343,7 @@ class ScoredEnvironment:
         """
         if self._several:
             return self.bare(questions)
-        return [self._refused(question) or "" for question in questions]
+        return [self._why_left_out(question) or "" for question in questions]
 
     def _read(self, turns: Written) -> tuple[Turn, ...]:
         """The turns as the source is to read them: of an answer at one go, what its form takes for
@@ -353,7 +353,7 @@ class ScoredEnvironment:
             return tuple(turns)
         return tuple(Turn(self._answers.read(turn.text)) for turn in turns)
 
-    def _played(self, asking: _Unplayed, reply: Reply) -> Plays:
+    def _rewarded_plays(self, asking: _Unplayed, reply: Reply) -> Plays:
         """The scoring process's replays of these episodes, with rewards in place of scores."""
         if not isinstance(reply, list):
             return skipped(reply)
@@ -407,7 +407,7 @@ class ScoredEnvironment:
     def close(self) -> None:
         self.scoring.close()
 
-    def _refused(self, question: Question) -> Skipped | None:
+    def _why_left_out(self, question: Question) -> Skipped | None:
         """Why this node takes no part in a question, a local one or a peer's: it is unknown, or its
         environment does otherwise here. None where it takes part.
         """

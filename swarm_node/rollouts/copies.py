@@ -95,4 +95,4 @@ def _copied(sketches: Sequence[Sketch], earlier: Sequence[Sketch]) -> bool:
 
 
 def _texts(group: Group) -> list[str]:
-    return ["\n".join(sample.written) for sample in group.samples]
+    return ["\n".join(sample.free_texts) for sample in group.samples]

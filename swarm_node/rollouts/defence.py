@@ -199,7 +199,7 @@ def better(samples: Sequence[Sample]) -> list[Sample]:
 
 def passing(group: Group, passes: Callable[[str], bool]) -> list[Sample]:
     """The samples of which every turn passes."""
-    return [sample for sample in group.samples if all(map(passes, sample.written))]
+    return [sample for sample in group.samples if all(map(passes, sample.free_texts))]
 
 
 def longest(local: Sequence[Group]) -> float:
@@ -207,7 +207,7 @@ def longest(local: Sequence[Group]) -> float:
     more.
     """
     samples = [sample for group in local for sample in group.samples]
-    lengths = sorted(len(text) for sample in samples for text in sample.written)
+    lengths = sorted(len(text) for sample in samples for text in sample.free_texts)
     if not lengths:
         return float("inf")
     long = lengths[int(TYPICAL * (len(lengths) - 1))]
@@ -234,7 +234,7 @@ def mixed(local: Group, external: Group, rng: Random) -> Group:
 
 def _whole(sample: Sample) -> str:
     """All turns as one text: a string of one turn in many would be rare among texts of turns."""
-    return "".join(sample.written)
+    return "".join(sample.free_texts)
 
 
 def strings_of(text: str) -> frozenset[str]:

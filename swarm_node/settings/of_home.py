@@ -97,7 +97,7 @@ def _peers_suggested(kept: Mapping[str, Any], given: Sequence[OptionSource]) -> 
 
 def may_set(kind: type[BaseModel]) -> Mapping[str, Option]:
     """The options of this configuration that a home may set: they are on a list, and harmless."""
-    listed = {*_listed(kind)}
+    listed = {*_keys_on_the_list(kind)}
     return {
         key: option
         for key, option in options(kind).items()
@@ -165,12 +165,12 @@ def as_flag(option: Option, value: Any, most: int = VALUE) -> str:
     return " ".join([flag, *words])
 
 
-def _listed(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
+def _keys_on_the_list(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
     """The keys on the list of this configuration, and on those of its sections."""
     for name in getattr(kind, "from_home", ()):
         yield prefix + name
     for name, section in sections(kind).items():
-        yield from _listed(section, f"{prefix}{name}.")
+        yield from _keys_on_the_list(section, f"{prefix}{name}.")
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:

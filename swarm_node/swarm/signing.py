@@ -119,7 +119,7 @@ def draft(first: bool, config: DraftConfig) -> None:
     members = values.pop("members", asked()) | asked(exclude_unset=True)
     members |= {key: sorted({*members[key]} - {"none"}) for key in ("admit", "revoked")}
     values |= {"members": members} if members["admit"] else {}
-    values |= {"number": len(chain) + 1, "network": cards.network_of(last) if last else ""}
+    values |= {"number": len(chain) + 1, "network": cards.network_id(last) if last else ""}
     values |= {
         "issued": now,
         "expires": now + config.days * cards.DAY,
@@ -223,7 +223,7 @@ def judged(config: CardConfig, chain: list[Signed], now: int) -> Card | Refusal:
     """The newest card, if all of them hold."""
     newest = load(config.after)[-1].card if config.after else None
     return cards.follow(
-        [*map(codec.encode, chain)], config.network or cards.network_of(chain[0].card), now, newest
+        [*map(codec.encode, chain)], config.network or cards.network_id(chain[0].card), now, newest
     )
 
 
@@ -235,7 +235,7 @@ def rows(card: Card) -> Iterator[str]:
         | (card.members.model_dump() if card.members else {})
         | times
     )
-    for name, value in (said | {"network": cards.network_of(card)}).items():
+    for name, value in (said | {"network": cards.network_id(card)}).items():
         for each in value if isinstance(value, tuple) else (value,):
             text = " ".join(each.values()) if isinstance(each, dict) else str(each)
             yield f"{name:<12}{printable(text, cards.MAX_NOTES_CHARS)}"

@@ -97,7 +97,7 @@ class Hostile:
         """Valid messages of one identity: a group for each of its real questions."""
         for question in self._environment.sample(identity.peer_id, now, count):
             episodes = self._episodes(question, rng)
-            group = Group.written(identity.peer_id, now, question, episodes)
+            group = Group.of_text(identity.peer_id, now, question, episodes)
             yield codec.seal(group.message(), identity, self._config.swarm), identity.peer_id
 
     def _episodes(self, question: Question, rng: Random) -> tuple[Episode, ...]:
