@@ -27,11 +27,10 @@ def estimated(config: SimulationConfig, todo: Sequence[Cell], at_once: int) -> I
     """A line about memory and time where large models run on the processors of this machine.
     UserError where they take more memory than is free.
     """
-    if config.engine != "memory" or (
-        config.model.device != "cpu" and Path("/dev/nvidiactl").exists()
-    ):
+    on_gpu = config.model.device != "cpu" and Path("/dev/nvidiactl").exists()
+    if config.engine != "memory" or on_gpu:
         return
-    sizes = [parameters(node_config(config, node).model.name) for node in range(config.nodes)]
+    sizes = _sizes(config)
     configs = [cell_config(config, cell) for cell in todo]
     cells = [(of_cell, sizes[: of_cell.nodes]) for of_cell in configs]
     if not todo or sum(sizes) < LARGE:
@@ -65,21 +64,24 @@ def memory(config: SimulationConfig, sizes: Sequence[int]) -> float:
 def of_cell(config: SimulationConfig, cell: Cell) -> float:
     """Bytes that this cell is estimated to take."""
     own = cell_config(config, cell)
-    sizes = [parameters(node_config(own, node).model.name) for node in range(own.nodes)]
-    return memory(own, sizes)
+    return memory(own, _sizes(own))
+
+
+def _sizes(config: SimulationConfig) -> list[int]:
+    """The parameters of the model of each node."""
+    models = [node_config(config, node).model.name for node in range(config.nodes)]
+    return list(map(parameters, models))
 
 
 def processor_seconds(config: SimulationConfig, sizes: Sequence[int]) -> float:
     """Seconds of a cell if every completion is as long as allowed. A token costs 2 operations per
     parameter to read or generate, and 6 to train.
     """
-    group, tokens, mix = (
-        config.generation.num_generations,
-        config.generation.max_completion_length,
-        config.round,
-    )
-    written = mix.questions * (PROMPT + group * tokens)
-    trained = (mix.local_groups + mix.external_groups) * (PROMPT + group * tokens)
+    generation, mix = config.generation, config.round
+    completions = generation.num_generations * generation.max_completion_length
+    tokens_of_group = PROMPT + completions
+    written = mix.questions * tokens_of_group
+    trained = (mix.local_groups + mix.external_groups) * tokens_of_group
     return config.rounds * sum(sizes) * (2.0 * written + 6.0 * trained) / PER_SECOND
 
 
@@ -94,5 +96,6 @@ def parameters(name: str) -> int:
             with file.open("rb") as content:
                 size = min(MAX_HEAD, int.from_bytes(content.read(8), "little"))
                 head = parse_json(content.read(size))
-            total += sum(math.prod(each.get("shape", (0,))) for each in head.values())
+            shapes = [tensor.get("shape", (0,)) for tensor in head.values()]
+            total += sum(map(math.prod, shapes))
     return total

@@ -58,11 +58,11 @@ class Schedule:
 
     def active(self, number: int) -> list[int]:
         """The present nodes that take part in this round: slow nodes skip rounds."""
-        return [
-            n
-            for n in self.present(number)
-            if (number - self._first.get(n, 0)) % self._pace.get(n, 1) == 0
-        ]
+
+        def takes_part(n: int) -> bool:
+            return (number - self._first.get(n, 0)) % self._pace.get(n, 1) == 0
+
+        return list(filter(takes_part, self.present(number)))
 
 
 def _parse(name: str, specs: Sequence[str], nodes: int) -> dict[int, int]:
