@@ -270,10 +270,5 @@ def telling(send: Callable[[Failed], None]) -> Iterator[None]:
             traceback.print_exc()
         line = str(error) if by_user else " ".join(f"{type(error).__name__}: {error}".split())
         with suppress(OSError):  # the parent has gone
-            send(
-                Failed(
-                    line.encode(errors="replace").decode(),
-                    by_user,
-                    exit_code(error) == os.EX_TEMPFAIL,
-                )
-            )
+            words = line.encode(errors="replace").decode()
+            send(Failed(words, by_user, passing=exit_code(error) == os.EX_TEMPFAIL))

@@ -103,7 +103,8 @@ class Restart:
                 remedy = self._remedy(key, trouble)
                 raise UserError(f"{printable(str(trouble), LONG)}: {remedy} to continue with it")
         shown = {key: _base_names(self.asked.shown[key]) for key in missing[:NAMED]}
-        flags = " ".join(of_home.as_flag(self.option(key), value) for key, value in shown.items())
+        as_flags = [of_home.as_flag(self.option(key), value) for key, value in shown.items()]
+        flags = " ".join(as_flags)
         others = self.option(TASKS).flags[0]
         raise UserError(
             f"{printable(str(self.home))} was trained with {_in_words(shown)}, which only its user "

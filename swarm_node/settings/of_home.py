@@ -98,11 +98,8 @@ def _peers_suggested(kept: Mapping[str, Any], given: Sequence[OptionSource]) -> 
 def may_set(kind: type[BaseModel]) -> Mapping[str, Option]:
     """The options of this configuration that a home may set: they are on a list, and harmless."""
     listed = {*_keys_on_the_list(kind)}
-    return {
-        key: option
-        for key, option in options(kind).items()
-        if key in listed and not granted(option)
-    }
+    on_the_list = {key: option for key, option in options(kind).items() if key in listed}
+    return {key: option for key, option in on_the_list.items() if not granted(option)}
 
 
 def sorted_out(kind: type[BaseModel], values: Mapping[str, Any]) -> OfHome:
@@ -111,7 +108,8 @@ def sorted_out(kind: type[BaseModel], values: Mapping[str, Any]) -> OfHome:
     """
     allowed, known = may_set(kind), options(kind)
     taken = {key: value for key, value in values.items() if key in allowed}
-    refused = {key: value for key, value in values.items() if key in known.keys() - allowed.keys()}
+    not_allowed = known.keys() - allowed.keys()
+    refused = {key: value for key, value in values.items() if key in not_allowed}
     return OfHome(taken, refused)
 
 

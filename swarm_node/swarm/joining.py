@@ -205,11 +205,8 @@ def _narrowed(config: C, card: Card, others: Sequence[str], say: Callable[[str],
     section = config if isinstance(config, BootstrapConfig) else config.network
     named = (*section.suggested, *(address for address in others if not address.endswith(own)))
     # Whoever wrote the card may name anybody's address: it does not become one of the user's
-    suggested = tuple(
-        address
-        for address in dict.fromkeys(named)
-        if address not in section.peers and _makes_sense(address)
-    )
+    new = [address for address in dict.fromkeys(named) if address not in section.peers]
+    suggested = tuple(filter(_makes_sense, new))
     if isinstance(config, BootstrapConfig):
         return config.model_copy(update={"swarm": swarm, "suggested": suggested})
     if strange := [task for task in config.environment.tasks if task not in tasks]:
@@ -226,9 +223,9 @@ def _narrowed(config: C, card: Card, others: Sequence[str], say: Callable[[str],
         "generation": {"num_generations": most},
         "environment": {"tasks": asked},
     }
-    changed = {
-        name: getattr(config, name).model_copy(update=values) for name, values in sections.items()
-    }
+    changed: dict[str, Any] = {}
+    for name, values in sections.items():
+        changed[name] = getattr(config, name).model_copy(update=values)
     return config.model_copy(update={"swarm": swarm, **changed})
 
 
@@ -265,9 +262,11 @@ def described(card: Card) -> str:
 def card_facts(home: Path, answer: Mapping[str, Any]) -> dict[str, Any]:
     """What `status` adds: the card, and which tasks of this node it no longer has."""
     _, card = load_cards(cards_file(home))
-    if not isinstance(card, Card) or answer.get("network", {}).get("swarm") != swarm_of(card):
+    swarm = answer.get("network", {}).get("swarm")
+    if not isinstance(card, Card) or swarm != swarm_of(card):
         return {}
-    asked = (task for asks in answer.get("training", {}).get("asks", {}).values() for task in asks)
+    by_environment = answer.get("training", {}).get("asks", {})
+    asked = (task for tasks in by_environment.values() for task in tasks)
     gone = [
         f"  the manifest no longer has this task, so it is not shared: {task}"
         for task in asked
