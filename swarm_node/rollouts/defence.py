@@ -7,6 +7,9 @@ from the attacker: the contrast (rescue), length, a string that all completions 
 
 The defence does not test what is right (scoring does), nor who may publish (admission and
 reputation do).
+
+A layer is one class: a new one changes no other, and gets its row in `LAYERS` here and in
+settings/training.py. What a layer keeps between rounds is in every checkpoint (`snapshot`).
 """
 
 import re

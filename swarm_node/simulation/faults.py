@@ -1,5 +1,6 @@
-"""Which nodes take part in which round: some die, join late or are slow. The network drops and
-delays messages itself.
+"""Which nodes of a simulation take part in which round: some die, join late or are slow. This file
+decides nothing else. Who asks it is cell.py; messages are lost and delayed in
+network/in_memory.py.
 
 Rounds count from 0. `join NODE@ROUND` gives the first round of a node, `die NODE@ROUND` the first
 without it, and `slow NODE@k` lets it take part in every k-th round from its first on.

@@ -4,6 +4,9 @@ The reward of a node in a round is the sum over its questions of the group's mea
 at most the number of questions. The reward of a round is the mean over the nodes that took part.
 The cumulative reward, the figure of the SAPO paper, is the sum over rounds. Two runs with the same
 configuration differ only in `cost`.
+
+The fields are what users and lab/studies read, and `make reference` lists them: add one with a
+sentence after it, and rename none without a line in the changelog.
 """
 
 import math
