@@ -45,7 +45,7 @@ SECTIONS = {
         *how_to("questions", "tasksets", "contribute", "offline"),
         "docker/README.md",
         *how_to("servers", "bootstrap_node", "several_machines"),
-        *how_to("private_swarm", "swarm_manifest", "found_a_swarm", "hostile_peers"),
+        *how_to("swarm_manifest", "found_a_swarm", "hostile_peers"),
         *how_to("experiments", "faster", "python", "trl", "sampler", "plugins", "configurations"),
         "docs/how-to",
         "examples/plugin/README.md",
@@ -77,6 +77,7 @@ MOVED = {
     "docs/how-to/vllm.html": "docs/how-to/faster.html#generate-with-vllm",
     "docs/how-to/cards.html": "docs/how-to/your_card.html#in-a-container",
     "docs/how-to/memory.html": "docs/how-to/your_card.html",
+    "docs/how-to/private_swarm.html": "docs/how-to/swarm_manifest.html#keep-strangers-out",
 }
 REDIRECT = """<!doctype html>
 <html lang="en">

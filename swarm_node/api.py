@@ -81,7 +81,8 @@ class Swarm:
         rounds = {self._of[question] for question in completed if question in self._of}
         if len(rounds) != 1 or any(question not in self._of for question in completed):
             raise UserError(
-                "publish takes questions of one round of this peer: those that `questions` gave"
+                "publish takes the questions of one round of this peer: pass those that "
+                "`questions` returned"
             )
         (now,) = rounds
         groups = []

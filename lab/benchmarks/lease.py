@@ -41,7 +41,7 @@ import torch
 from lab.benchmarks import command
 from swarm_node.policy import named
 
-SINCE = "This script waits for one since commit 243f6d9a, 2026-11-28."
+SINCE = "The script has waited for one since commit 243f6d9a, 2026-11-28."
 SECONDS = 560.0  # for all parts
 TRIAL = 3600.0  # seconds that a part may take in a trial, on a CPU that may be busy
 LITTLE = 15.0  # seconds under which no part begins
@@ -80,31 +80,45 @@ class Part:
 
 
 PARTS = {
-    "machine": Part("which card, driver and versions", f"{PARTS_MODULE} machine", 40),
+    "machine": Part(
+        "Which card, driver and versions does the machine have?", f"{PARTS_MODULE} machine", 40
+    ),
     "node": Part(
-        "does a whole node with its network run and learn; how idle is the default",
+        "Does a whole node with its network run and learn, and how idle is the card?",
         f"{PARTS_MODULE} node",
         150,
     ),
-    "rounding": Part("does bfloat16 cost learning", f"{PARTS_MODULE} rounding", 90),
-    "memory": Part("what fits on 8, 12 and 16 GB", f"{PARTS_MODULE} memory", 110),
-    "step": Part(
-        "kernels and gaps of a step and of an update; 64 or 72 rows", f"{PARTS_MODULE} step", 60
+    "rounding": Part(
+        "Does training in bfloat16 learn less than in float32?", f"{PARTS_MODULE} rounding", 90
     ),
-    "compiled": Part("is a compiled step faster", f"{PARTS_MODULE} compiled", 80),
+    "memory": Part("Which models fit on 8, 12 and 16 GB?", f"{PARTS_MODULE} memory", 110),
+    "step": Part(
+        "Which kernels and gaps fill a step and an update, with 64 and with 72 rows?",
+        f"{PARTS_MODULE} step",
+        60,
+    ),
+    "compiled": Part("Is a compiled step faster?", f"{PARTS_MODULE} compiled", 80),
     "trl": Part(
-        "a round beside TRL's",
+        "How long does a round take, compared with one of TRL?",
         "-m lab.benchmarks.real --gpu --json --models Qwen/Qwen2.5-0.5B-Instruct",
         80,
     ),
     "asynchronous": Part(
-        "two processes on one card, one of which dies", f"{PARTS_MODULE} asynchronous", 60
+        "Can two processes share one card, and what if one of them dies?",
+        f"{PARTS_MODULE} asynchronous",
+        60,
     ),
-    "tests": Part("the tests that need a card", "-m pytest -n 0 -q -m gpu tests", 90, quick=""),
-    "fp8": Part("does FP8 pay for 7 B", "-m lab.benchmarks.fp8_gpu --json --size 7B", 80),
+    "tests": Part(
+        "Do the tests pass that need a card?", "-m pytest -n 0 -q -m gpu tests", 90, quick=""
+    ),
+    "fp8": Part(
+        "Is FP8 faster for a model of 7 B?", "-m lab.benchmarks.fp8_gpu --json --size 7B", 80
+    ),
 }
 # Only where there is no card: the code of a card, which a CPU does not reach otherwise
-PRETEND = Part("the code of a card on a device that computes nothing", "-m tests.pretend", 600, "")
+PRETEND = Part(
+    "Does the code of a card run on a device that computes nothing?", "-m tests.pretend", 600, ""
+)
 
 
 def pack(folder: Path, python: str, piece: int) -> list[Path]:
@@ -316,15 +330,20 @@ def page(results: Sequence[Mapping[str, Any]]) -> str:
         seconds = f"{made['seconds']:.0f}" if made else ""
         rows.append([part.question, made.get("status", "never run"), seconds])
     figures = [
-        f"## {PARTS[name].question.capitalize()}\n\n```json\n{_shown(latest[name])}\n```"
+        f"## {PARTS[name].question}\n\n```json\n{_shown(latest[name])}\n```"
         for name in PARTS
         if on_card and name in latest and latest[name]["status"] == "done"
     ]
     versions = f"torch {about.get('torch', '')} for CUDA {about.get('cuda', '')}"
     head = [
         "# What was measured on a card",
-        "Here you can look up what this project knows about a graphics card because it ran there, "
-        "and what it does not know.",
+        "What do we know about a node on a graphics card? We have a list of "
+        f"{len(PARTS)} questions, which one command asks in one visit to a machine with a card. A "
+        "row without seconds has no answer from it yet. A few figures of an H200, from "
+        "before there was this command, are in [speed](speed.md#on-an-h200) and "
+        "[FP8](fp8.md).",
+        "The command packs what such a machine needs, runs the parts there in this order until "
+        "the time is over, and writes this page.",
         "    python -m lab.benchmarks.lease --help",
         f"The card: {card}. {versions if on_card else SINCE}",
         command.table(("question", "state", "seconds"), rows),

@@ -50,7 +50,9 @@ class RayCluster:
 
 @contextmanager
 def raylets(count: int = 3) -> Iterator[RayCluster]:
-    """With one CPU each. When it ends, so have all of Ray's processes."""
+    """Starts a Ray cluster of this number of hosts, with one CPU each. When the context ends, all
+    of Ray's processes have ended.
+    """
     words = [sys.executable, "-m", "lab.benchmarks.raylets", "--count", str(count)]
     environment = {**os.environ, **VARIABLES, "RAY_USAGE_STATS_ENABLED": "0"}
     process = subprocess.Popen(

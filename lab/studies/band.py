@@ -192,7 +192,9 @@ def measure(options: Namespace) -> dict[str, Any]:
 
 
 def validations(checks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Of each validation the mean over its tasks, before anything was trained on them and then."""
+    """Returns for each validation the mean over its tasks, before anything was trained on them and
+    then.
+    """
     return [
         {
             "round": check["round"],

@@ -1,4 +1,4 @@
-"""Does a specialist forget tasks that it never asks, and how much sharing prevents this?
+"""Does a specialist forget tasks that it never practises, and how much sharing prevents this?
 
     # continues where it stopped; a run takes about 8 minutes
     python -m lab.studies.forgetting --at-most 6

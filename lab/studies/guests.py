@@ -18,7 +18,7 @@ from swarm_node.telemetry.jsonlines import read_jsonlines
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "trl" / "train.py"
-ASKED = ("products/tiny", "lcm/tiny", "count_bits/tiny")  # tasks that the example asks
+ASKED = ("products/tiny", "lcm/tiny", "count_bits/tiny")  # tasks that the example practises
 HERE = ("--network.host", "127.0.0.1", "--network.no-mdns", "--network.exchange-seconds", "2")
 READY_SECONDS, STOP_SECONDS = 600.0, 120.0  # the machine may be busy
 
@@ -57,7 +57,7 @@ def log(home: Path) -> Path:
 
 
 def tasks(names: Sequence[str] = ASKED) -> tuple[str, str]:
-    """The option that makes a node ask these tasks."""
+    """The option that makes a node practise these tasks."""
     return "--environment.tasks", ",".join(names)
 
 

@@ -10,11 +10,14 @@ alone.
     # a real model, no selection
     python -m lab.studies.samplers --setting smollm2-135m --confirm "defended 8/4"
 
-The swarm is that of `lab.studies.equal_price`: specialists, examined in all tasks. A lone
-specialist has two rates: the best one for its own tasks, and the best one for others'. A candidate
-that shares has one rate, for both. Rates are bracketed on two seeds. Selection on eight others
-claims nothing: it picks at most two candidates. These are run again on fresh seeds, and only there
-they are tested: exactly, in pairs, corrected by Holm's rule.
+The swarm is that of `lab.studies.equal_price`: each node is a specialist, which practises some of
+the tasks and is examined in all of them. The learning rates are chosen on two seeds. A specialist
+that trains alone gets two: the best one for its own tasks, and the best one for those of the
+others. A candidate, which is a way to share, gets one rate for both.
+
+Eight other seeds select at most two candidates, and nothing is claimed from them. The selected ones
+run again on fresh seeds, and only there they are tested: exactly, in pairs, corrected by Holm's
+rule.
 """
 
 import argparse

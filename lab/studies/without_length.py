@@ -63,7 +63,9 @@ class Result:
 
     @property
     def not_worse(self) -> bool | None:
-        """By the margins above; None for too few seeds."""
+        """Whether the defence without the layer is not worse, by the margins above; None for too
+        few seeds.
+        """
         accuracy = self.accuracy.difference_interval
         success = (0.0, 0.0) if self.success is None else self.success.difference_interval
         if accuracy is None or success is None:

@@ -41,7 +41,7 @@ LOOKED_THROUGH = 64  # held-out questions of each task, among which are those wr
 CANDIDATES = 24  # questions that are put to the model, until some are right
 RIGHT = 3  # questions of each task that are right now, and are asked before
 NONE_LEARNED = "none of {} held-out questions was wrong before and is right now"
-DRAWN = "its likeliest answer is as before: these answers were drawn, as in training"
+DRAWN = "its most likely answer has not changed; these were sampled at random, as in training"
 
 PAGE = """\
 usage: swarm-node ask [TEXT] [--flags]

@@ -95,7 +95,7 @@ def examine(config: NodeConfig, card: str = "") -> list[str]:
     if room := room_on_card(config) if awaited else None:
         of_card = config if room.bfloat16 else with_dtype(config, "float32")
         return [
-            f"model: {config.model.name} is not here yet: swarm-node run gets it",
+            f"model: {config.model.name} is not downloaded yet: swarm-node run downloads it",
             f"tasks: {', '.join(tasks_of(config))}",
             *notes,
             *_planned(plan_for(of_card, f"{room.free / MIB:.0f}MB", turns), config),

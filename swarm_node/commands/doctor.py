@@ -179,7 +179,7 @@ def _network(
 def _of_running(answer: Mapping[str, Any], network: Mapping[str, Any]) -> Iterator[Finding]:
     if network.get("leaving") or network.get("resting"):
         what = (
-            "the node is leaving"
+            "the node is stopping"
             if network.get("leaving")
             else "the node rests, see swarm-node status"
         )

@@ -69,7 +69,7 @@ def command(argv: list[str]) -> None:
         write_bytes(home / HOME_FILE, remembered(invited, config, {*own}).encode(), 0o600)
     if again := not_kept(invited, config, own):
         repeated = " ".join(again.values())
-        told = f"the home does not keep {', '.join(again)}: give next time {repeated}"
+        told = f"the home does not store {', '.join(again)}: next time give {repeated} again"
         print(f"swarm-node: warning: {told}", file=sys.stderr, flush=True)
     print(f"joining the swarm {invited.swarm} through {invited.addresses[0]}", flush=True)
     RUN.do(flags)

@@ -69,9 +69,12 @@ def _without_secrets(argv: list[str]) -> None:
     """
     names = [name for name in os.environ if name in KEPT or OPTION.fullmatch(name)]
     if STARTED_AGAIN not in os.environ and len(names) < len(os.environ):
-        program = [sys.executable, "-P", "-m", "swarm_node", "page", *argv]
         variables = {name: os.environ[name] for name in names} | {STARTED_AGAIN: "1"}
-        os.execve(sys.executable, program, variables)  # noqa: S606
+        os.execve(  # noqa: S606
+            sys.executable,
+            [sys.executable, "-P", "-m", "swarm_node", "page", *argv],
+            variables,
+        )
 
 
 COMMAND = Command(PageConfig, PAGE, command)

@@ -123,7 +123,7 @@ def problems(answer: Mapping[str, Any]) -> list[str]:
     if training is not None and not training.get("resting") and (late := stalled(training)):
         found.append(late)
     if network.get("leaving"):
-        found.append("it was told to stop: it is saving, and ends then")
+        found.append("the node was told to stop: it saves its work, and then it ends")
     elif network.get("enabled", True) and not network.get("resting"):
         if why := alone(answer):
             found.append(why)

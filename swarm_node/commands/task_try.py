@@ -76,21 +76,21 @@ def lines(config: DatasetConfig, facts: Facts) -> Iterator[str]:
     for warning, text in facts.notes():
         yield f"{'warning: ' * warning}{text}".replace("--dataset.", "--")
     yield (
-        f"{facts.duplicates} rows twice, {facts.leaking} of those held out much like one to "
-        "train on"
+        f"{facts.duplicates} rows occur twice, and {facts.leaking} held-out rows are much like one "
+        "to train on"
     )
     for what, chars in (("prompts", facts.prompt_chars), ("answers", facts.answer_chars)):
         yield f"{what}: {chars[0]} to {chars[2]} characters, half of them up to {chars[1]}"
     for prompt, answer in facts.examples:
         yield f"    {printable(prompt, 90)}  ->  {printable(answer, 40)}"
     agreed = " ".join(f"{key} {value}" for key, value in facts.verifier.items() if key != "place")
-    yield f"peers train together that have the same version: {facts.version}"
+    yield f"peers share these questions if they have the same version: {facts.version}"
     yield f"    of rows and template {facts.rows}, verifier {agreed}, held out {config.held_out:g}"
     yield (
-        "what leaves this machine: completions, which quote questions; everybody in the swarm "
-        "reads them,"
+        "what leaves this machine: completions, which quote questions. Everybody in the swarm "
+        "can read them,"
     )
-    yield "    and a swarm's name is not a lock. Reference answers, and the file itself, stay here."
+    yield "    and its name keeps nobody out. Reference answers, and the file itself, stay here."
 
 
 TRY = Command(LookConfig, PAGE, command)
@@ -113,8 +113,8 @@ def conversation(task: str, said: Iterable[str]) -> Iterator[str]:
         most = environment.catalogue.turns(question)
         if most == 1:
             raise UserError(
-                f"a question of {task} has one turn: swarm-node model eval asks some; to play, "
-                "name a task of several turns"
+                f"a question of {task} has one turn, so there is nothing to play: name a task of "
+                "several turns, or ask its questions with swarm-node model eval"
             )
         turns, score = list[Turn](), 0.0
         yield f"environment: {environment.prompts([question])[0]}"

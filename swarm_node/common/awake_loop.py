@@ -21,7 +21,7 @@ class WakingLoop(asyncio.SelectorEventLoop):
 
 
 def run_waking(work: Coroutine[Any, Any, T]) -> T:
-    """As asyncio.run, in a WakingLoop."""
+    """Runs the coroutine to its end as asyncio.run does, in a WakingLoop."""
     with asyncio.Runner(loop_factory=WakingLoop) as runner:
         return runner.run(work)
 

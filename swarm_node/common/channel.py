@@ -195,7 +195,7 @@ class AsyncChannel(Generic[In, Out]):
         self._filled.set()
 
     async def receive(self) -> In | None:
-        """As `Channel.receive`."""
+        """Waits for the next message, as `Channel.receive` does."""
         try:
             if not self._greeted and await self._frame() != self._incoming.hello[LENGTH_BYTES:]:
                 raise UserError(MIXED)

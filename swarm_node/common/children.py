@@ -135,7 +135,7 @@ class ChildKilled(TemporaryError):
 def run_within(
     seconds: float, command: Sequence[str], given: str | None = None, **options: Any
 ) -> "subprocess.CompletedProcess[str]":
-    """As subprocess.run, of a program whose input and output are text, with a timeout that does not
+    """Runs a program whose input and output are text, as subprocess.run does. Its timeout does not
     count the time in which this machine slept. `given`: its input. Any exit code is returned.
     Raises subprocess.TimeoutExpired, and OSError where the program cannot be started.
     """

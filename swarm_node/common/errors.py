@@ -97,9 +97,9 @@ def reason_of(error: OSError) -> str:
 
 
 def printable(text: str, limit: int = 200, secrets: Iterable[str] = ()) -> str:
-    """At most `limit` characters on one line, without escapes, controls or characters that reorder
-    their neighbours, and without the secrets that `hidden` knows, or `secrets`. The end of a text
-    that is too long is skipped.
+    """Returns the text as one line of at most `limit` characters, without escapes, controls,
+    characters that reorder their neighbours, the secrets that `hidden` knows, and `secrets`. The
+    end of a text that is too long is skipped.
     """
     shown = escaped(_without(text, secrets)[: limit + 1])
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"

@@ -152,7 +152,9 @@ def keep_capabilities(wanted: int) -> None:
 
 @contextmanager
 def without_capabilities(lowered: int) -> Iterator[None]:
-    """In the context this thread cannot use the capabilities of `lowered`. Raises OSError."""
+    """Takes the capabilities of `lowered` away from this thread while the context lasts. Raises
+    OSError.
+    """
     effective, permitted, inheritable = _capabilities()
     _set_capabilities(effective & ~lowered, permitted, inheritable)
     try:

@@ -80,7 +80,9 @@ def _spelt_nearly_so(name: str, names: Sequence[str]) -> Iterator[str]:
 
 
 def _near_or_begun(part: str, whole: Mapping[str, str]) -> Iterator[str]:
-    """Of names by a part of them: those whose part is spelt nearly so, or begins so."""
+    """Yields the names that have a part which is spelt nearly like this one, or begins like it.
+    `whole` has the names by that part.
+    """
     for known in difflib.get_close_matches(part, whole, n=1, cutoff=NEARLY):
         yield whole[known]
     for known in whole:

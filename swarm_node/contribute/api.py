@@ -330,7 +330,7 @@ class ApiGenerator:
         return self._busy(complaint, status, said, reply)
 
     def _hopeless(self, complaint: Complaint, status: int, words: str) -> Exception:
-        """For a request that is refused however often it is made."""
+        """Returns the error for a request that would be refused again, however often it is made."""
         api, proxy = self._config.api, self._server.proxy
         if status == PROXY_REFUSES and proxy is not None:
             return UserError(
@@ -353,13 +353,13 @@ class ApiGenerator:
         return UserError(f"{api} refuses (status {status}): {said}")
 
     def _busy(self, complaint: Complaint, status: int, said: str, reply: Reply) -> RequestFailed:
-        """For a request that may be answered later."""
+        """Returns the failure of a request that the server may answer later."""
         advice = _LOGS
         if status == TOO_MANY:
             tokens = "token" in complaint.searched
             advice = "lower --tokens-per-minute" if tokens else "lower --requests-per-minute"
         wait = _seconds(reply.retry_after, self._clock())
-        asked = f", and asks for {wait:.0f} s of patience" if wait else ""
+        asked = f", and asks this node to wait {wait:.0f} s" if wait else ""
         what = f"the server answers with {said}{self._server.through}{asked}"
         return RequestFailed(what, advice, wait)
 
@@ -368,8 +368,8 @@ class ApiGenerator:
         where = self._shown(reply.location.removesuffix(PATH))
         to = f" to {where}" if where else ""
         return UserError(
-            f"{self._config.api} sends elsewhere{to} (status {reply.status}): name the address "
-            "it sends to as --api, if you trust it with the key"
+            f"{self._config.api} redirects requests{to} (status {reply.status}): give the address "
+            "that it redirects to as --api, if you trust it with the key"
         )
 
     def _not_of_form(self, reply: Reply, why: str) -> RequestFailed:

@@ -84,7 +84,7 @@ class Budget:
         except OSError as error:
             reason = f"{self._file} cannot be written ({reason_of(error)})"
             raise UserError(
-                f"{reason}: make room there, as it counts what the budget has left"
+                f"{reason}: make room there, since this file counts what is left of the budget"
             ) from error
 
     def _check_total(self, tokens: int) -> None:
@@ -142,7 +142,7 @@ class Circuit:
         return self._openings > MOST_OPENINGS
 
     def worked(self) -> None:
-        """A prompt had a usable completion."""
+        """Notes that a prompt had a usable completion, so that earlier failures no longer count."""
         self.fruitless = self._openings = 0
 
     def failed(self) -> float:

@@ -127,7 +127,7 @@ class Dialect:
         if LENGTH not in body or not named or _RANGE.search(words):
             return ""
         self._length = NEW_LENGTH
-        return f"the server expects {NEW_LENGTH} in place of {LENGTH}, and gets it from now on"
+        return f"the server expects {NEW_LENGTH} in place of {LENGTH}: from now on it gets that"
 
     def _learn_stream(self, words: str, body: Mapping[str, Any]) -> str:
         wanted = _WANTS_STREAM.search(words) or _ONLY_STREAM.search(words)
@@ -135,21 +135,23 @@ class Dialect:
             return ""
         self._streams = True
         self._dropped.discard("stream")
-        return "the server answers as a stream alone, and is asked for one from now on"
+        return "the server answers only as a stream: from now on it is asked for one"
 
     def _learn_single(self, words: str, body: Mapping[str, Any]) -> str:
         if "n" not in body or "n" in self._extra or not _ONE_ONLY.search(words):
             return ""
         self._single = True
         self._dropped.add("n")
-        return "the server makes one completion of a request, and is asked for one from now on"
+        return "the server makes one completion for each request: from now on it is asked for one"
 
     def _learn_system(self, words: str, body: Mapping[str, Any]) -> str:
         system = self._config.environment.system
         if self._no_system or not system or not _NO_SYSTEM.search(words):
             return ""
         self._no_system = True
-        return "the model knows no system role: environment.system stands before each prompt now"
+        return (
+            "the model has no system role: environment.system is now the beginning of each prompt"
+        )
 
     def _learn_parts(self, words: str, body: Mapping[str, Any]) -> str:
         if self._parts or not _WANTS_PARTS.search(words):
@@ -174,12 +176,12 @@ class Dialect:
 
 
 WITHOUT = {  # a field that a request can do without -> what is done instead
-    "stream_options": "what was used is counted by the texts from now on",
-    "stop": "completions are cut here from now on",
-    "reasoning_effort": "it is not sent from now on",
-    "chat_template_kwargs": "it is not sent from now on",
-    "temperature": "it samples with its own from now on, not with --temperature",
-    "stream": "it is not sent from now on",
+    "stream_options": "from now on usage is estimated from the texts",
+    "stop": "from now on completions are cut on this computer",
+    "reasoning_effort": "requests are sent without it from now on",
+    "chat_template_kwargs": "requests are sent without it from now on",
+    "temperature": "from now on it samples with its own temperature, not with --temperature",
+    "stream": "requests are sent without it from now on",
 }
 
 

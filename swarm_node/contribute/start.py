@@ -273,7 +273,7 @@ def take_key(file: Path | None) -> Secret:
         ) from error
     except UnicodeDecodeError as error:
         raise UserError(
-            f"key file {file} is not a text: its first line is the server's key"
+            f"key file {file} is not text: its first line is the server's key"
         ) from error
     if file and not key.strip():
         raise UserError(

@@ -58,7 +58,8 @@ def ask(
 
 
 def answer(compiled: Callable[[Any, str], Facts]) -> None:
-    """The life of that process. On a UserError: one line to stderr, and exit code 75 or 2
+    """What the child process does that reads a file: it reads the order from stdin and writes the
+    facts to stdout. On a UserError it writes one line to stderr and ends with exit code 75 or 2
     (`exit_code`).
     """
     out = os.dup(1)

@@ -127,8 +127,8 @@ class EnvironmentKind(Protocol):
         not offer it.
         """
         raise UserError(
-            f"attackers know no answers of {question.environment}: give --attack tasks of "
-            "reasoning-gym"
+            f"attackers do not know the answers of {question.environment}: name tasks "
+            "of reasoning-gym with --attack"
         )
 
 

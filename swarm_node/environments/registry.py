@@ -122,7 +122,10 @@ def leaving(config: HasEnvironments) -> str:
     network = getattr(config, "network", None)  # a node has one, a simulation has none
     if network is not None and not network.enabled:
         return f"the network is off: {what} stay on this machine"
-    return f"completions quote {what}: they leave this machine, and a swarm's name is not a lock"
+    return (
+        f"completions quote {what}: they leave this machine, and the name of a swarm keeps nobody "
+        "out"
+    )
 
 
 def build_environment(config: HasEnvironments, prepare: bool = False) -> Mixture:
@@ -161,5 +164,6 @@ def right_answer(config: HasEnvironments, question: Question) -> str:
         if kind.name == question.environment:
             return kind.answer(question)
     raise UserError(
-        f"attackers know no answers of {question.environment}: give --attack tasks of reasoning-gym"
+        f"attackers do not know the answers of {question.environment}: name tasks of "
+        "reasoning-gym with --attack"
     )

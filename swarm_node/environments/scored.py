@@ -428,8 +428,9 @@ class ScoredEnvironment:
         return question.dataset, question.config_id
 
     def _shots_of(self, task: tuple[str, str], count: int) -> list[Shot]:
-        """At most `count` + 1 questions with their answers, the same in every process. Raises
-        UserError if the environment shows no answers.
+        """Returns at most `count` + 1 questions with their answers, which a prompt can show as
+        examples. They are the same in every process. Raises UserError if the environment shows no
+        answers.
         """
         if task not in self._shots:
             places = [self._question(task, SHOTS_SEED, index) for index in range(2 * count + 1)]
@@ -437,7 +438,7 @@ class ScoredEnvironment:
             answers = self.scoring.ask([self._request(question, ()) for question in places])
             if Skipped(NOT_SHOWN) in answers:
                 raise UserError(
-                    f"questions of {self.name} show no answers, so they take no shots: set "
+                    f"questions of {self.name} have no answers to show as examples: set "
                     "environment.shots to 0"
                 )
             by_prompt: dict[str, Reply] = {}

@@ -162,7 +162,9 @@ class _Recorded:
             self._at.copy_(after)
 
     def __call__(self, uniform: Tensor, at: Slots) -> tuple[Slots, Tensor]:
-        """As a step of `block`. The next call overwrites the returned tensors."""
+        """Does what a step of `block` does, by replaying the recording. The next call overwrites
+        the returned tensors.
+        """
         self._uniform.copy_(uniform)
         if at is not self._at:
             self._at.copy_(at)

@@ -25,7 +25,7 @@ class SamplingRequest:
 
 
 class Writers(Protocol):
-    """Processes that write beside this one."""
+    """Other processes that generate completions at the same time as this one."""
 
     def write(
         self, contexts: list[list[int]], request: SamplingRequest, own: Writes
@@ -60,7 +60,9 @@ class ParallelGenerator:
         return self._generator.encode_observations(observations, last)
 
     def rest(self) -> None:
-        """As of BatchGenerator. The other processes end, and with them all that they hold."""
+        """Frees memory as BatchGenerator does. The other processes end, and with them all that they
+        hold.
+        """
         self._generator.rest()
         self._writers.rest()
 

@@ -52,8 +52,8 @@ def inverse_cdf(log_probs: Tensor, uniform: Tensor) -> Tensor:
 
 
 def in_two_levels(log_probs: Tensor, uniform: Tensor) -> Tensor:
-    """As `inverse_cdf`, but float64 only for the sums of chunks and for one chunk of each row, not
-    for the vocabulary.
+    """Draws tokens as `inverse_cdf` does, with float64 only for the sums of chunks and for one
+    chunk of each row, and not for the whole vocabulary.
 
     Sums of chunks are rounded to float32, which moves the edges between tokens by some 1e-8: about
     one draw in a million falls on the other side.

@@ -157,7 +157,7 @@ def _write(out: BinaryIO, home: Path) -> list[str]:
                 )
             size = os.fstat(file.fileno()).st_size
             if ("/" not in name and size > archive.MAX_SMALL_BYTES) or has_holes(file.fileno()):
-                raise UserError(f"{home / name} is too large, or has holes: move it away")
+                raise UserError(f"{home / name} is too large, or a sparse file: move it away")
             listed[name] = (
                 size,
                 hashlib.file_digest(file, "sha256").hexdigest(),

@@ -126,7 +126,7 @@ def _copy(file: Path, folder: Path) -> None:
         raise UserError(f"{file} is not a plain file: use --best, or another home")
     with open_to_read(file, follow=False) as content:
         if has_holes(content.fileno()):
-            raise UserError(f"{file} has holes: use --best, or another home")
+            raise UserError(f"{file} is a sparse file, with holes: use --best, or another home")
         with (folder / file.name).open("wb") as out:
             shutil.copyfileobj(content, out)
 

@@ -67,8 +67,8 @@ class Refuse(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
 
 
 class Cards(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
-    """To the trainer: a peer's cards beyond the newest one here. From it: the whole chain to follow
-    from now on.
+    """Manifests of a swarm. On the way to the trainer: those of a peer that come after the newest
+    one here. On the way from it: the whole chain that the exchange follows from then on.
     """
 
     cards: tuple[bytes, ...]  # the oldest first

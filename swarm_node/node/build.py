@@ -129,8 +129,8 @@ def _warned(telemetry: Telemetry, text: str) -> None:
 
 
 def choosing(node: Node, environment: Mixture, practice: Practice, validation: Validation) -> Node:
-    """The node, which from now on asks the tasks that `practice` chooses. Each is validated before
-    it is trained on for the first time.
+    """Returns the node, which from now on practises the tasks that `practice` chooses. Each is
+    validated before it is trained on for the first time.
     """
     watch = node.watch
 

@@ -37,7 +37,7 @@ MISSING = (
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What one process takes of a card."""
+    """What one process uses of a graphics card."""
 
     pid: int
     megabytes: float = 0.0

@@ -256,8 +256,8 @@ class CheckpointWriter:
         self.seconds = self._clock() - self._tried
         if failed:
             trouble = (
-                f"no checkpoint after {done} rounds: {failed}; "
-                f"training continues, make room in {self._home}"
+                f"no checkpoint could be written after {done} rounds: {failed}; "
+                f"training continues; make room in {self._home}"
             )
             self._telemetry.emit(Warned(trouble))
         else:

@@ -136,8 +136,8 @@ class Validation:
         )
 
     def begin(self, tasks: Sequence[str]) -> None:
-        """Measures those of these tasks, which are about to be trained on, that were never
-        measured. Only for a node that chooses its tasks.
+        """Measures those of these tasks that were never measured, before they are trained on. It
+        does so only for a node that chooses its tasks.
         """
         new = set(tasks) - self.measured.before.keys() - self._in_vain
         if not self._of_each or not self._config.every or not new:

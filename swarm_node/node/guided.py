@@ -67,8 +67,8 @@ class Guide:
     noted: list[Beginning] = field(default_factory=list)
 
     def note(self, local: Sequence[Group], offered: Sequence[Group], rng: Random) -> None:
-        """For each local group that is all wrong, an informative external one is noted, each once
-        and those of the same task first.
+        """Notes an informative external group for each local group that is all wrong. Each is noted
+        once, and those of the same task come first.
         """
         left = rng.sample(offered, len(offered))
         self.noted = []

@@ -86,8 +86,9 @@ def build_learner(
     tried: Tried,
     external: ExternalScoring | None,
 ) -> Learner:
-    """The node of `run`, fitted to memory. `resume`: a checkpoint to take the weights from;
-    `tried`: what is known to work on this machine. `build_node` explains the other arguments.
+    """Returns the node that `swarm-node run` trains, with sizes that fit into memory. `resume`: a
+    checkpoint to take the weights from; `tried`: what is known to work on this machine.
+    `build_node` explains the other arguments.
     """
     policy = configured_policy(config, resume, tried)
     config, plan = fitted(config, policy, config.limits, environment.catalogue.most_turns)

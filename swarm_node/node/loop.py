@@ -144,7 +144,7 @@ class Session:
             how = (
                 "reached: training alone until the next month"
                 if exceeded
-                else "begins again: sharing again"
+                else "was renewed with the new month: sharing again"
             )
             self.telemetry.emit(Warned(f"limit of this month's traffic {how}"))
 
@@ -156,7 +156,7 @@ class Session:
         if failed := self.keeper.save(self.done, waiting):
             failed = (
                 f"the last checkpoint could not be written ({failed}): "
-                "make room, the one before is whole"
+                "make room; the one before it is complete"
             )
             raise TemporaryError(failed)
 

@@ -122,7 +122,7 @@ class Workers:
 
     @property
     def pids(self) -> list[int]:
-        """Of the processes that run."""
+        """The process ids of the workers that run."""
         return [pid for member in self._members if (pid := member.process.pid) is not None]
 
     @property
@@ -299,7 +299,7 @@ class Workers:
         member.process.stop()
         member.has, member.awaited = None, False
         member.deaths += 1
-        begun = f"the worker on {member.process.device} is gone ({why})"
+        begun = f"the worker on {member.process.device} has ended ({why})"
         if member.deaths < MAX_DEATHS:
             self._warn(
                 f"{begun}: its part is done here, and another worker starts ({LOG} in the home "

@@ -87,9 +87,9 @@ class Practice:
         shares = self.curriculum.dropped
         named = ", ".join(f"{task} {shares[task]:.0%}" for task in easiest)
         return (
-            f"of {len(shares)} tasks the model gets none right sometimes and wrong sometimes: it "
-            f"practises the nearest, {named}; for others, name easier or harder ones with "
-            f"{self._home} --environment.tasks, such as chain_sum/tiny"
+            f"none of {len(shares)} tasks is right sometimes and wrong sometimes: the node "
+            f"practises those that come closest, {named}; for others, name easier or harder ones "
+            f"with {self._home} --environment.tasks, such as chain_sum/tiny"
         )
 
     def _tell_status(self) -> None:

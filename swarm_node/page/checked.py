@@ -89,8 +89,8 @@ def validated(record: Mapping[str, Any]) -> tuple[int, float]:
 
 
 def learned(record: Mapping[str, Any]) -> dict[str, Any]:
-    """By task, the rewards of held-out questions before and now; and questions answered wrongly
-    before, rightly now.
+    """Returns, checked, what the node has learned: the rewards of held-out questions by task,
+    before and now, and questions that were answered wrongly before and are answered correctly now.
     """
     corrected = partial(
         rows, of=partial(_fields, checks=dict.fromkeys(CORRECTED, text)), most=REASONS
@@ -104,7 +104,7 @@ def learned(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def chosen(record: Mapping[str, Any]) -> dict[str, Any]:
     """The tasks that are practised and those that were dropped, each with its share of right
-    answers; and how many were not asked yet.
+    answers; and how many were not practised yet.
     """
     return {
         "practised": table(record.get("practised", {}), number),

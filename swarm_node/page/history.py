@@ -25,9 +25,10 @@ class History:
         self._series: dict[str, tuple[array[float], array[float]]] = {}
 
     def add(self, number: int, figures: Mapping[str, float]) -> None:
-        """Adds the figures of a round, or of a slot of time. Numbers rise. One that comes again, as
-        after a node resumed from a checkpoint, replaces the points that begin at it or later. A
-        wider point that it lies within keeps what it had, so its mean counts a few rounds twice.
+        """Adds the figures of a round, or of a slot of time. Their numbers rise. A number that
+        comes again, as after a node resumed from a checkpoint, replaces the points that begin at it
+        or later. If it lies within a wider point, that point keeps its figures, so its mean counts
+        a few rounds twice.
         """
         while self._keys and self._keys[-1] * self.width >= number:
             self._drop(-1)

@@ -22,12 +22,12 @@ from swarm_node.rollouts.groups import METRICS
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 STATES = ("starting", "healthy", "resting", "unhealthy")  # of commands.status
 COUNTERS = {  # of NodeWatch.totals, besides the metrics that are sums
-    "rounds": "Rounds done",
+    "rounds": "Rounds that the node has done",
     "external_groups": "External groups trained on",
     "checkpoints": "Checkpoints written",
     "validations": "Validations done",
-    "warnings": "Warnings",
-    "starts": "Starts of the node",
+    "warnings": "Warnings that the node gave",
+    "starts": "How often the node was started",
 }
 
 
@@ -60,7 +60,9 @@ def help_of(name: str) -> str:
 def _of_events(node: NodeWatch, sight: Sight) -> Iterator[Metric]:
     for name, text in [*COUNTERS.items(), *((name, help_of(name)) for name in SUMMED)]:
         yield CounterMetricFamily(f"swarm_node_{name}", text, value=node.totals[name])
-    yield _counted("phase_seconds", "Wall clock by phase of a round", "phase", node.seconds)
+    yield _counted(
+        "phase_seconds", "Seconds of wall clock by phase of a round", "phase", node.seconds
+    )
     reasons = _summed(node.skipped, sight.reason)
     yield _counted("skipped_groups", "Questions and groups skipped, by reason", "reason", reasons)
     if not node.last:
@@ -82,7 +84,9 @@ def _of_events(node: NodeWatch, sight: Sight) -> Iterator[Metric]:
     yield tasks
     if node.validated is not None:
         yield GaugeMetricFamily(
-            "swarm_node_validation_reward", "In the last validation, 0 to 1", value=node.validated
+            "swarm_node_validation_reward",
+            "Mean reward in the last validation, 0 to 1",
+            value=node.validated,
         )
 
 
@@ -90,7 +94,7 @@ def _of_status(status: Mapping[str, Any], sight: Sight) -> Iterator[Metric]:
     answers = "role" in status
     yield GaugeMetricFamily("swarm_node_up", "Whether the node runs and answers", value=answers)
     yield GaugeMetricFamily(
-        "swarm_node_healthy", "Whether it has no problems", value=bool(status.get("healthy"))
+        "swarm_node_healthy", "Whether the node has no problems", value=bool(status.get("healthy"))
     )
     if not answers:
         return
@@ -107,21 +111,23 @@ def _of_status(status: Mapping[str, Any], sight: Sight) -> Iterator[Metric]:
         for name in ("swarm", "protocol", "backend", "reachability")
         if name in network
     }
-    yield InfoMetricFamily("swarm_node", "What the node is", value=sight.about(about))
+    yield InfoMetricFamily(
+        "swarm_node", "Role, identity and version of the node", value=sight.about(about)
+    )
     for family, name, part, key, text in (
         (
             GaugeMetricFamily,
             "round_age_seconds",
             training,
             "seconds_since",
-            "Since the last round ended",
+            "Seconds since the last round ended",
         ),
         (
             GaugeMetricFamily,
             "usual_round_seconds",
             training,
             "round_seconds",
-            "Median of the last 20 rounds",
+            "Seconds of a round, median of the last 20",
         ),
         (
             CounterMetricFamily,
@@ -138,15 +144,33 @@ def _of_status(status: Mapping[str, Any], sight: Sight) -> Iterator[Metric]:
             "Messages that training was too busy to take",
         ),
         (GaugeMetricFamily, "connected_peers", network, "connected", "Peers connected now"),
-        (GaugeMetricFamily, "relayed_peers", network, "relayed", "Of those, through a relay only"),
-        (CounterMetricFamily, "cpu_seconds", used, "cpu_seconds", "Of all its processes"),
-        (GaugeMetricFamily, "memory_bytes", used, "memory_bytes", "Resident, of all its processes"),
+        (
+            GaugeMetricFamily,
+            "relayed_peers",
+            network,
+            "relayed",
+            "Peers that are connected through a relay only",
+        ),
+        (
+            CounterMetricFamily,
+            "cpu_seconds",
+            used,
+            "cpu_seconds",
+            "CPU seconds of all processes of the node",
+        ),
+        (
+            GaugeMetricFamily,
+            "memory_bytes",
+            used,
+            "memory_bytes",
+            "Resident memory of all processes of the node",
+        ),
         (
             GaugeMetricFamily,
             "gpu_memory_bytes",
             used,
             "gpu_bytes",
-            "Held by the process that trains",
+            "GPU memory that the process that trains holds",
         ),
         (
             CounterMetricFamily,
@@ -167,7 +191,9 @@ def _of_status(status: Mapping[str, Any], sight: Sight) -> Iterator[Metric]:
         )
     if network.get("running"):
         yield GaugeMetricFamily(
-            "swarm_node_known_peers", "Peers known", value=len(network.get("peers", []))
+            "swarm_node_known_peers",
+            "Peers that the node knows",
+            value=len(network.get("peers", [])),
         )
         yield from _traffic(network.get("counters", {}))
 
@@ -178,8 +204,8 @@ def _of_card(card: Mapping[str, Any], network: Mapping[str, Any], sight: Sight) 
     """
     for name, key, text in (
         ("number", "number", "Number of the manifest that this node follows"),
-        ("issued_timestamp_seconds", "issued", "When it was made, seconds since 1970"),
-        ("expires_timestamp_seconds", "expires", "When it ends, seconds since 1970"),
+        ("issued_timestamp_seconds", "issued", "When the manifest was made, seconds since 1970"),
+        ("expires_timestamp_seconds", "expires", "When the manifest ends, seconds since 1970"),
     ):
         if key in card:
             yield GaugeMetricFamily(f"swarm_node_card_{name}", text, value=card[key])
@@ -189,7 +215,9 @@ def _of_card(card: Mapping[str, Any], network: Mapping[str, Any], sight: Sight) 
             "swarm_node_peers_behind", "Peers that have not taken the newest manifest", value=behind
         )
     reached = GaugeMetricFamily(
-        "swarm_node_bootstrap_reachable", "1 for one that is connected", labels=["peer"]
+        "swarm_node_bootstrap_reachable",
+        "1 for a bootstrap node that is connected",
+        labels=["peer"],
     )
     given = [node for node in network.get("bootstrap_nodes", ()) if node.get("given")]
     for number, node in enumerate(given, 1):

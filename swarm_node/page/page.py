@@ -63,8 +63,8 @@ class Machine:
 
 
 def gpus() -> dict[str, float]:
-    """Of all NVIDIA GPUs of this machine, `gpu`: mean share of time that they were busy,
-    `gpu_memory`: bytes in use.
+    """Measures all NVIDIA GPUs of this machine together. `gpu`: mean share of the time in which
+    they were busy; `gpu_memory`: bytes in use.
     """
     program = installed("nvidia-smi")
     try:

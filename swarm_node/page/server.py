@@ -100,7 +100,9 @@ class BoundedProtocol(H11Protocol):
         self._expect()
 
     def data_received(self, data: bytes) -> None:
-        """Stops the clock for requests when one is whole."""
+        """Takes bytes of a request, and stops the clock that limits its time once the request is
+        complete.
+        """
         if self._give_back is None:
             return
         super().data_received(data)

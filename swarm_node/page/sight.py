@@ -37,12 +37,12 @@ class Sight:
         self._shipped, self._chosen, self._is_private = shipped, chosen, is_private
 
     def task(self, name: str) -> str:
-        """The name of a task, or what stands for it."""
+        """The name of a task if everybody may see it, else the words that stand for all others."""
         is_known = name in self._chosen or (name in self._shipped and not self._is_private())
         return name if is_known else OTHERS
 
     def swarm(self, name: str) -> str:
-        """The name of the swarm, or what stands for it."""
+        """The name of the swarm, or the word that stands for a private one."""
         return PRIVATE if self._is_private() else name
 
     def peer(self, peer: str, number: int) -> str:

@@ -128,9 +128,9 @@ def is_starter(name: object) -> bool:
 
 
 def check_model(config: ModelConfig, tell: Tell = say, earlier: bool = False) -> None:
-    """Raises UserError, within seconds, for a folder that does not exist, and for a hub model that
-    is neither in the cache nor can be reached. Faults inside a folder show when it is loaded.
-    Fetches a known model that is missing. `earlier`: see `obtain`.
+    """Raises UserError within seconds for a folder that does not exist, and for a hub model that is
+    neither in the cache nor within reach. Faults inside of a folder show when it is loaded. A known
+    model that is missing is fetched. `earlier`: as in `obtain`.
     """
     name = config.name
     if name in KNOWN:
@@ -404,7 +404,7 @@ def snapshot(known: OfHub, tell: Tell) -> Path:
         silent = ConnectionError(offline) if offline and offline != FORBIDDEN else error
         raise UserError(f"{known.repository}: {offline or first_line(error)}") from silent
     if not is_whole(Path(found)):
-        raise UserError(f"{known.repository} is not whole in the hub's cache")
+        raise UserError(f"{known.repository} is incomplete in the cache of the hub")
     return Path(found).absolute()
 
 
@@ -424,8 +424,8 @@ def only_here(name: str, revision: str = "") -> bool:
     if problem and not _cached(name):
         raise UserError(
             f"model {name!r} cannot be downloaded: {problem}, and it is not in the cache; "
-            f"get it where there is a connection (hf download {name} --local-dir FOLDER) and give "
-            "--model.name FOLDER, or a starter, such as rare"
+            f"download it on a machine with a connection (hf download {name} --local-dir FOLDER) "
+            "and give --model.name FOLDER, or a starter, such as rare"
         ) from (None if problem == FORBIDDEN else ConnectionError(problem))
     return bool(problem) or (_cached(name) and not os.access(cache_of_hub(), os.W_OK))
 

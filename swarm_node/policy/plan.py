@@ -282,8 +282,9 @@ def micro_batch(
 def generation(
     shape: Shape, how: Arithmetic, lora: bool, completions: int, tokens: int, group: int = 1
 ) -> float:
-    """Bytes that decoding so many completions takes beside the weights. Each has `tokens`, with its
-    prompt. `group`: completions of a prompt, whose keys and values are there once.
+    """The bytes that decoding this number of completions takes, in addition to the weights. Each
+    completion has `tokens` tokens with its prompt. `group`: the number of completions of a prompt,
+    whose keys and values are stored once.
     """
     prompts = PROMPT * completions / group
     written = completions * max(0, tokens - PROMPT)

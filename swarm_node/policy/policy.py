@@ -119,8 +119,8 @@ class Policy:
             check_template(self.tokenizer, frame.system, frame.arguments)
         except Damaged as error:
             raise UserError(
-                "the chat template takes no system turn, or not model.template_arguments: "
-                f"{error}; remove what it does not take"
+                "the chat template of this model refuses environment.system or "
+                f"model.template_arguments: {error}; remove the one that it refuses"
             ) from error
         self.frame = frame
         self.__dict__.pop("_around", None)
@@ -507,10 +507,9 @@ def rounding(dtype: torch.dtype) -> float:
 
 
 def agreement(ours: Tensor, reference: Tensor, tolerance: float) -> bool:
-    """Whether two ways to compute the same logits differ by rounding only.
-
-    Relative, since the small logits of a fresh model would make any two ways agree, until training
-    tells them apart.
+    """Whether two ways to compute the same logits differ by rounding only. The difference is
+    measured as a share of the largest logit: the logits of a fresh model are so small that any two
+    ways would seem to agree until training tells them apart.
     """
     return bool(
         (ours.float() - reference.float()).abs().max() <= tolerance * float(reference.abs().max())

@@ -60,7 +60,7 @@ class Dict:
         return dict(*given, **named)
 
     def fromkeys(self, *given: Any) -> dict[Any, Any]:
-        """As that of Python's `dict`."""
+        """Makes a dictionary as `dict.fromkeys` of Python does."""
         return dict.fromkeys(*given)
 
 

@@ -1,8 +1,8 @@
 """The process that tries a tokenizer on a text: tokenizers.py says why, and starts it.
 
-It is Python with the Rust library alone, without torch. It does what the node is about to do with
-the same text, and says how long that took. Where it takes too long, or too much memory, the process
-ends, and the node does not do it.
+It runs Python with the Rust library of tokenizers alone, without torch. It tokenizes or joins the
+same text that the node is about to, and says how long that took. If this takes too long, or too
+much memory, the process ends, and the node skips the text.
 """
 
 import os

@@ -97,7 +97,8 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Where the columns of a tree belong, and where they go for attention.
+    """A batch in which completions share their prompt, as a tree of segments: where each token (a
+    column) belongs, and where it goes for attention.
 
     A column sees the earlier ones of its segment, and all of the segments above. It leads to some
     of the leaves, whose numbers are consecutive. Pads repeat the last column of their segment, and

@@ -1,9 +1,10 @@
-"""Remembers in a file what was tried with a model on this machine, and whether it worked: a node
-tries it once.
+"""Remembers in a file what was tried with a model on this machine, and whether it worked, so that a
+node tries it once.
 
-An answer holds for the model, the code and the device that it was found with: `subject` names all
-three. A file that is damaged, or that no node wrote, costs the trials again and one line. A trial
-that fails for want of memory or with an error is not remembered: the reason may be gone next time.
+What is remembered is true for one model, one version of the code and one device: `subject` names
+all three. If the file is damaged, or not written by a node, everything is tried again, and one line
+says so. A trial that fails with an error or for lack of memory is not remembered, because the
+reason may be gone next time.
 """
 
 import hashlib

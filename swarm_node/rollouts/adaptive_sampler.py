@@ -22,8 +22,9 @@ class AdaptiveSampler(UniformSampler):
         self._informative = sum(group.informative for group in local)
 
     def split(self, local: int, external: int) -> tuple[int, int]:
-        """As many local groups as are informative, external ones for the rest. If J is 0, none are
-        external.
+        """Returns how many local and how many external groups a round trains on: as many local ones
+        as are informative, and external ones for the rest. If the configured number of external
+        groups is 0, none are external.
         """
         if not external:
             return local, external

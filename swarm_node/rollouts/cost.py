@@ -10,7 +10,7 @@ longer than among peers that are like this node.
 A group that takes more than the whole allowance is too long for this machine: it is skipped as it
 arrives, before it costs any scoring, and counted. Nobody is charged, as its author cannot know this
 machine. A group that takes more than the round has left waits for the next round. Prompts are not
-counted: they are of tasks that this node asks itself.
+counted: they are of tasks that this node practises itself.
 
 Where a layer of the defence adds only some completions of an external group to local ones, only so
 many count, the longest. A text has hardly more tokens than bytes, so most groups are taken without
@@ -120,8 +120,8 @@ class Purse:
         return [group for group in offered if self.fits(group, left)]
 
     def affordable(self, groups: Sequence[Group]) -> list[Group]:
-        """Those of the groups, in their order, that together fit into the purse: one that does not
-        fit any more is passed over.
+        """Returns those of the groups, in their order, that this round can afford together. A group
+        that no longer fits is passed over.
         """
         kept, left = list[Group](), self.allowed
         for group in groups:

@@ -186,7 +186,7 @@ class Curriculum:
 
     @property
     def unasked(self) -> list[str]:
-        """The tasks that were not asked yet."""
+        """The tasks that were not practised yet."""
         return [task for task, known in self._tasks.items() if known.stage == "unasked"]
 
     @property

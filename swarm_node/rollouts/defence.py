@@ -145,9 +145,9 @@ class LayeredDefence:
     def screen(
         self, local: Sequence[Group], external: Sequence[Group], rng: Random
     ) -> tuple[list[Group], list[Refused]]:
-        """Of external groups just scored, the informative ones without suspect completions, and
-        those refused whole. `local`: all groups that this node generated this round, answers to
-        peers' questions included.
+        """Screens external groups that were just scored. Returns the informative ones, without
+        suspect completions, and the groups that are refused whole. `local`: all groups that this
+        node generated in this round, with its answers to questions of peers.
         """
         groups, refused = [group for group in external if group.informative], list[Refused]()
         for layer in self._layers:

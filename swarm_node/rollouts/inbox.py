@@ -550,7 +550,7 @@ def _groups_of(entries: Sequence[HeldGroup]) -> list[Group]:
 
 
 def _finish(entry: HeldGroup) -> None:
-    """Only the name of the group stays."""
+    """Ends the life of a group in the inbox: only its name stays."""
     entry.state, entry.result = State.DONE, None
     entry.group = replace(entry.group, samples=())
 

@@ -152,7 +152,9 @@ class ScoringAhead(ExternalScoring):
     def candidates(
         self, inbox: Inbox, wanted: int, local: Sequence[Group], with_rewards: bool = False
     ) -> list[Group]:
-        """Only groups that are scored already. Raises the exception that ended the thread."""
+        """Returns the groups among which a round may choose: only those that are scored already.
+        Raises the exception that ended the thread.
+        """
         with self._changed:
             if self._error is not None:
                 raise self._error
@@ -176,7 +178,7 @@ class ScoringAhead(ExternalScoring):
         return candidates
 
     def score(self, groups: Sequence[Group]) -> Sequence[Result]:
-        """Every candidate has rewards, so a round has nothing left to score."""
+        """Scores these groups now. In a round there are none: every candidate was scored ahead."""
         return self._score(groups)
 
     def work(self) -> bool:

@@ -1,11 +1,11 @@
-"""Episodes as text and as tokens. A turn, and the reply to it, is rendered once, behind what was
+"""Episodes as text and as tokens. A turn, and the reply to it, is rendered once, after what was
 there before.
 
-A policy writes text, in which `<call>{"name":NAME,"arguments":JSON}</call>` is a call and ends the
-turn. An environment replies as the user of a chat, if the chat template leaves earlier turns as
-they were; some templates, such as Qwen3's, drop past reasoning. With those, and without a template,
-a reply has the plain form `<result>...</result>`. Nothing that an environment or a peer says can
-look like a call or a result.
+A policy writes text. In it `<call>{"name":NAME,"arguments":JSON}</call>` calls a tool and ends the
+turn. An environment replies as the user of a chat does, if the chat template leaves earlier turns
+as they were. Some templates do not: that of Qwen3 drops past reasoning. With those, and without a
+template, a reply has the plain form `<result>...</result>`. Nothing that an environment or a peer
+says can look like a call or a result.
 """
 
 import re

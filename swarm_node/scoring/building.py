@@ -2,11 +2,11 @@
 longer.
 
 The author of a question cannot know this machine, which may be slow, or slow at this task. So a
-question over the budget is skipped. Its author is to blame only if the question takes more than
-twice the budget, and a random question of the same task is built here within the budget. Then the
-author sought out a slow one: an honest author's own node leaves slow ones out, too. A guilty author
-that is not blamed costs no more time than before, since scoring the groups of strangers has a
-budget of its own (rollouts/scoring_ahead.py).
+question over the budget is skipped, and nobody is blamed. There is one exception. If a question
+takes more than twice the budget, and a random question of the same task is built here within it,
+then the author looked for a slow question on purpose, since the author's own node would have
+skipped it, too. A guilty author that is not blamed costs no more time than before, since scoring
+the groups of strangers has a budget of its own (rollouts/scoring_ahead.py).
 """
 
 import time

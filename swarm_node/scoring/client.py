@@ -226,9 +226,8 @@ class ScoringClient:
         if hello.get("version") != self._version:
             self._stop()
             raise ScoringUnavailable(
-                f"questions of version {self._version} are needed, installed is "
-                f"{hello.get('version')}: "
-                "install the dependencies of this release"
+                f"this release needs questions of version {self._version}, and version "
+                f"{hello.get('version')} is installed: install the dependencies of this release"
             )
         self._greeted = True
         return None

@@ -91,8 +91,8 @@ def sources_of(
     flags_only: bool = False,
     first: str = "",
 ) -> tuple[Path | None, list[OptionSource]]:
-    """The configuration file, if one is named, and all sources, the weakest first. See
-    `from_command_line`.
+    """The configuration file, if one is named, and all sources of options. A later source overrides
+    those before it. `from_command_line` explains the arguments.
     """
     takes = "" if flags_only else CONFIG_FILE
     if first:

@@ -23,7 +23,7 @@ def combined(kind: type[C], config: BaseModel | Path | str | None, options: Mapp
         return from_python(kind, None, revealed(config, exclude_unset=True), options)
     if config is not None and not isinstance(config, Path | str):
         raise UserError(
-            f"{kind.__name__} is expected, or a file or the name of a shipped configuration, not "
+            f"give a {kind.__name__}, a file or the name of a shipped configuration, not "
             f"{type(config).__name__}"
         )
     return from_python(kind, config, options)

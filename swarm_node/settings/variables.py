@@ -26,8 +26,9 @@ OF_KUBERNETES = ("tcp://", "udp://", "sctp://")
 def read_variables(
     kind: type[BaseModel], every: Sequence[type[BaseModel]], environment: Mapping[str, str]
 ) -> OptionSource:
-    """What the variables say about the options of `kind`. `every`: the configurations of all
-    commands. Raises UserError for SECTION__NAME that is not an option anywhere.
+    """The options of `kind` that environment variables set. `every`: the configurations of all
+    commands. Raises UserError for a variable that begins with SWARM_NODE_SECTION__ and names no
+    option of any command.
     """
     ours = sorted(name for name in environment if name.startswith(PREFIX))
     if not ours:

@@ -46,12 +46,12 @@ def split_tasks(text: str) -> tuple[str, ...]:
 
 
 def local_tasks(config: SimulationConfig, node: int) -> tuple[str, ...]:
-    """The tasks that this node asks."""
+    """The tasks that this node practises."""
     return tasks_of(node_config(config, node))
 
 
 def all_tasks(config: SimulationConfig) -> tuple[str, ...]:
-    """The tasks that some node asks, in order."""
+    """The tasks that at least one node practises, in order."""
     of_nodes = (local_tasks(config, node) for node in range(config.nodes))
     return tuple(dict.fromkeys(chain.from_iterable(of_nodes)))
 
@@ -80,7 +80,7 @@ def check_lone_nodes(config: SimulationConfig) -> None:
         )
     if config.attack.kind != "none" or config.faults != FaultsConfig():
         raise UserError(
-            "--lone-nodes is for a swarm without faults and attacks, which befall certain nodes: "
+            "--lone-nodes is for a swarm without faults and attacks, which hit only some nodes: "
             "leave it off"
         )
 

@@ -137,7 +137,7 @@ def _sooner(sharing: Course, lone: Course) -> str:
 
 
 def _ahead(sharing: Course, lone: Course) -> str:
-    """In how many seeds the node in the swarm answers more, where there are several."""
+    """The sentence on the seeds in which the node in the swarm answers more; "" for one seed."""
     if len(lone.ends) < 2:
         return ""
     pairs = list(zip(sharing.ends, lone.ends, strict=False))

@@ -130,7 +130,7 @@ def simulate(
     except OSError as error:
         where = error.filename or folder.path
         raise UserError(
-            f"{where}: {reason_of(error)}; finished cells are kept, continue with --resume"
+            f"{where}: {reason_of(error)}; what is finished is kept: continue with --resume"
         ) from error
 
 

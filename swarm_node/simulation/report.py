@@ -33,7 +33,7 @@ from swarm_node.telemetry.simulated import CellRound
 LAST = 10  # rounds that count as the end of a run
 
 T = TypeVar("T")
-LocalTasks = Sequence[frozenset[str]]  # of each node: the tasks that it asks itself
+LocalTasks = Sequence[frozenset[str]]  # of each node: the tasks that it practises
 # 97.5 % quantile of Student's t for 1, 2, ... degrees of freedom: samples are too small for the
 # normal distribution
 T_975 = (
@@ -145,7 +145,7 @@ def _by_round(
     asked: Sequence[Sequence[CellRound]],
     local: LocalTasks,
 ) -> list[list[list[float]]]:
-    """By seed and round, the accuracy of each node over tasks of one kind."""
+    """The accuracy of each node over the tasks of one kind, by seed and round."""
     by_seed: list[list[list[float]]] = []
     for rows in asked:
         by_seed.append([kind(done, local) for done in rows])
@@ -153,7 +153,7 @@ def _by_round(
 
 
 def _means(by_seed: Sequence[Sequence[Sequence[float]]]) -> list[list[float | None]]:
-    """By seed and round, the mean over nodes; None where no node was asked."""
+    """The mean over nodes, by seed and round; None where no node was asked."""
     means: list[list[float | None]] = []
     for by_round in by_seed:
         means.append([_mean(nodes) for nodes in by_round])
@@ -378,7 +378,7 @@ def _metric_of_seeds(name: str, records: Sequence[FinishedCell]) -> tuple[tuple[
 
 
 def _metric(name: str, record: FinishedCell) -> tuple[float, ...]:
-    """With six digits, so that a report of many seeds stays small."""
+    """A metric of each round, rounded to six digits so that a report of many seeds stays small."""
     return tuple(float(f"{done.metrics.get(name, 0.0):.6g}") for done in record.rounds)
 
 

@@ -64,7 +64,9 @@ class CardConfig(Section):
 
 
 class DraftConfig(CardConfig):
-    """What a manifest says. With `next`, whatever you do not give stays as it was."""
+    """The options that say what is in a manifest. With `swarm next`, an option that is not given
+    keeps the value that it had in the manifest before.
+    """
 
     name: SwarmName = Field("swarm", description="Name of the swarm.")
     signers: tuple[str, ...] = Field((), description="Ids of the signers.")

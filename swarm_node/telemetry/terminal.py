@@ -290,8 +290,8 @@ class LiveNode:
         return words + sparkline(means, SPARK_WIDTH)
 
     def _tasks(self, room: int) -> Table:
-        """At most `room` rows: the tasks that were asked last for the first time, and a row that
-        counts the rest.
+        """A table of at most `room` rows: the tasks that were practised last for the first time,
+        and a row that counts the others.
         """
         tasks = list(self._learning.tasks.items())
         left = max(0, len(tasks) - room + 1) if len(tasks) > room else 0
@@ -348,8 +348,8 @@ def _course(learning: TaskLearning) -> tuple[str, str, str, str]:
 
 
 def _fitted(facts: Sequence[str], width: int) -> str:
-    """As many facts as fit whole, the first ones first. The first is kept even where it does not
-    fit.
+    """Joins as many of the facts as fit into the width, the first ones first. The first fact is
+    kept even if it does not fit.
     """
     kept = list(facts)
     while len(kept) > 1 and len("   ".join(kept)) > width:

@@ -40,9 +40,11 @@ LANES = {
 }
 HEAD = """# Every extra in an environment of its own
 
-This table shows that each extra works without the others.
+Does each extra of the package work without the others? The table says so: each of its rows is one
+environment, and counts the tests that passed, were skipped or failed in it.
 
-`make test-extras` installs each extra of `pyproject.toml` by itself, and none, and runs its tests.
+`make test-extras` installs each extra of `pyproject.toml` by itself, and none, and runs the tests
+that belong to it. A test is skipped where it needs something that is not part of this extra.
 """
 
 
@@ -73,8 +75,8 @@ def main(wanted: list[str]) -> int:
         ["git", "show", "-s", "--format=%h, %cs"], cwd=ROOT, text=True
     ).strip()
     where = (
-        f"Commit {commit}. Python {platform.python_version()}, {platform.system()} "
-        f"{platform.machine()}."
+        f"Source: `make test-extras`, commit {commit}, with Python {platform.python_version()} on "
+        f"{platform.system()} ({platform.machine()})."
     )
     if not wanted:
         TABLE.write_text("\n".join([HEAD, *table, "", where, ""]), encoding="utf-8")

@@ -124,7 +124,9 @@ def test_readme_has_the_accuracies_of_own_tasks_and_of_others() -> None:
 def test_readme_has_the_figures_of_attacks_that_the_results_have() -> None:
     poison = (RESULTS / "poisoning.md").read_text()
     without = re.search(r"^\| 50 % \| none \| ([\d.]+)", poison, re.MULTILINE)
-    today = re.search(r"50 % hostile: attack success ([\d.]+).*`sybil`: ([\d.]+)", poison)
+    today = re.search(
+        r"\| stealth, 50 % hostile \| ([\d.]+)(?:.*\n)+?\| sybil, 50 % hostile \| ([\d.]+)", poison
+    )
     hostile = re.search(r"scored 192 answers.*: ([\d,]+) items", page("docs/results/scoring.md"))
     storm = re.search(r"all honest nodes \|.*\| \*\*([\d.]+)\*\*", page("docs/results/storm.md"))
     assert without and today and hostile and storm

@@ -81,7 +81,7 @@ def test_what_dies_comes_back_and_sharing_goes_on(tmp_path: Path) -> None:
         assert not psutil.pid_exists(daemon.pid)
         assert any("training continues" in line for line in a.said)
         # Its own earlier announcements are no twin's
-        assert not any("another node speaks" in line for line in a.said)
+        assert not any("another node uses the identity" in line for line in a.said)
 
 
 def test_two_black_holes_before_a_live_entry_cost_no_time(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_two_nodes_with_one_identity_are_told_and_the_others_go_on(tmp_path: Pat
     with closing(a, b, twin):
         rounds(
             [a, b, twin],
-            lambda: any("another node speaks as" in line for line in b.said + twin.said),
+            lambda: any("another node uses the identity" in line for line in b.said + twin.said),
             what="notice",
         )
         now = a.round

@@ -97,7 +97,7 @@ def test_a_full_disk_costs_a_checkpoint_and_nothing_else(whole, tmp_path):
         home, "--max-rounds", "10", loaded=False, preexec_fn=no_file_over_a_megabyte
     )
     assert code == 75, output
-    assert "warning: no checkpoint after 9 rounds" in output
+    assert "warning: no checkpoint could be written after 9 rounds" in output
     assert "the last checkpoint could not be written" in output and "Traceback" not in output
     assert (
         max(curve(home)) == 9

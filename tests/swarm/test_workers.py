@@ -157,7 +157,7 @@ def test_a_worker_that_is_killed_in_its_part_costs_time_and_no_round(tmp_path) -
     assert_same(*done)
     assert farthest(weights_of(alone), weights_of(shared)) < 1e-9
     (line,) = told
-    assert "worker on cpu is gone (it was killed by SIGKILL" in line and "workers.log" in line
+    assert "worker on cpu has ended (it was killed by SIGKILL" in line and "workers.log" in line
 
 
 def test_a_worker_that_is_killed_between_two_rounds_costs_nothing_else(tmp_path) -> None:

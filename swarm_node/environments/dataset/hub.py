@@ -133,10 +133,9 @@ def _of_caches(name: str, problem: str) -> Iterator[tuple[int, bounds.Read]]:
     # Outside of that block: the library's own error would tell that it may pass
     cause = None if problem.endswith("is set") else ConnectionError(problem)
     raise UserError(
-        f"data set {HUB}{name} cannot be downloaded: {problem}, and it is in no cache; get it "
-        "where "
-        f"there is a connection (hf download {repository} --repo-type dataset --local-dir "
-        f"FOLDER) and give {HUB}FOLDER"
+        f"data set {HUB}{name} cannot be downloaded: {problem}, and it is not in the "
+        f"cache; download it on a machine with a connection (hf download {repository} --repo-type "
+        f"dataset --local-dir FOLDER) and give {HUB}FOLDER"
     ) from cause
 
 

@@ -49,8 +49,8 @@ def _file(file: str, wanted: Collection[str]) -> Iterator[Placed]:
             yield from reader(content, wanted, file)
     except FileNotFoundError as error:
         raise UserError(
-            f"data set {file} does not exist: a path of a configuration is relative to it, another "
-            "to this folder"
+            f"data set {file} does not exist: a path in a configuration is "
+            "relative to that file, and any other to this folder"
         ) from error
     except UnicodeDecodeError as error:
         raise table.not_utf8(file, error) from error

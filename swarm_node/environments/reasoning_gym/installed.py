@@ -35,6 +35,6 @@ def check_answerable(tasks: Sequence[str]) -> None:
         if config_id not in known.get(dataset, ()):
             raise UserError(
                 f"task {task} needs reasoning-gym, which is not installed: pip install "
-                "'textswarm[gym]', where there is a C compiler, or ask other tasks, such as "
+                "'textswarm[gym]', which needs a C compiler, or name other tasks, such as "
                 f"{STARTER_TASKS[0]}"
             )

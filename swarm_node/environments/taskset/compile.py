@@ -157,7 +157,7 @@ class Read:
         if self._chars > MAX_CHARS:
             raise UserError(
                 f"task set {name}: more than {MAX_CHARS >> 20} MB of questions; "
-                "take a part of it by an option of its own, in taskset.options"
+                "use a part of it, with an option of its own in taskset.options"
             )
         self.hashes.append(hash_of(task.hash, prepared))
         side = HELD_OUT if share(prompt) < self._config.held_out else TRAIN
@@ -190,7 +190,7 @@ class Read:
         names = ", ".join(library.needing_runtime(task))
         raise UserError(
             f"task set {self._config.name}: its reward needs a runtime ({names} calls "
-            f"runtime.{wanted}), and no peer could replay that; take another"
+            f"runtime.{wanted}), and no peer could replay that; use another one"
         ) from error
 
     def _tried_episodes(self, task: Any, row: dict[str, Any]) -> dict[str, Any]:

@@ -64,8 +64,8 @@ Reader = Callable[[TasksetConfig, Sequence[Path]], list[Findings]]
 
 
 class TasksetEnvironment(SplitEnvironment):
-    """The questions of a task set, after two processes and the sandbox came to the same questions
-    and scores.
+    """Asks the questions of a task set of the library verifiers. It accepts the task set only if
+    two processes, and the sandbox, came to the same questions and scores.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ def _read(config: TasksetConfig, files: Sequence[Path]) -> list[Findings]:
     sets.
     """
     if not config.name:
-        raise UserError("task taskset/train needs a task set: name it by taskset.name")
+        raise UserError("task taskset/train needs a task set: name it with taskset.name")
     if find_spec("verifiers") is None:
         raise UserError("task sets need the extra verifiers: pip install 'textswarm[verifiers]'")
     module, what = "swarm_node.environments.taskset.compile", f"task set {config.name}"

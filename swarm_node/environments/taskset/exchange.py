@@ -209,8 +209,9 @@ class TaskEpisode:
         turns: int,
         bounded: bool = True,
     ) -> None:
-        """`prompt`: what the policy reads first. `turns`: of an episode, at most. `bounded`:
-        whether turns that say much more than the task's own answer are unpaid.
+        """`prompt`: what the policy reads first. `turns`: the largest number of turns in an
+        episode. `bounded`: whether a turn that says much more than the answer of the task earns
+        nothing.
         """
         self.prompt = prompt
         self._task_set, self._task, self._prepared = task_set, task, prepared

@@ -159,8 +159,9 @@ class Library:
     def tools(
         self, state: Any = None, data: vf.TaskData | None = None
     ) -> dict[str, Callable[..., object]]:
-        """The functions of new tools by the names under which a policy calls them. `state`: that of
-        the task, which its tools share; `data`: of the task, where an episode begins.
+        """Makes new tools and returns their functions, by the names under which a policy calls
+        them. `state`: the state of the task, which its tools share; `data`: the data of the task at
+        the beginning of an episode.
         """
         found: dict[str, Callable[..., object]] = {}
         for toolset in self.toolsets():
@@ -226,7 +227,7 @@ class Library:
             if runtime.wanted:
                 raise UserError(
                     f"task set {self.name}: its tasks prepare a runtime (setup calls "
-                    f"runtime.{runtime.wanted}), and no peer could replay that; take another"
+                    f"runtime.{runtime.wanted}), and no peer could replay that; use another one"
                 ) from error
             raise
         nothing = trace.state.model_dump_json() == empty and not trace.info and not runtime.files

@@ -141,7 +141,9 @@ def pieces(term: Term, setting: Setting) -> list[tuple[int, Way]]:
 
 
 def meant(term: Term, setting: Setting, world: World) -> int:
-    """The one piece that a term stands for in this world."""
+    """The number of the piece (a suspect or a weapon) that a term, such as "the murderer", stands
+    for in this world.
+    """
     (piece,) = (piece for piece, way in pieces(term, setting) if world.facts.issuperset(way))
     return piece
 

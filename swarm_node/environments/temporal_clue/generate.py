@@ -115,7 +115,9 @@ def published_bias(clue: c.Clue) -> float:
 
 
 def draw_world(setting: Setting, rng: Random) -> World:
-    """Draws random walks until some world has a moment that allows a murder."""
+    """Draws random walks of all characters through the house, until in one of them there is a
+    moment at which a murder is possible. Returns that world.
+    """
     while True:
         paths = _wander(setting, rng)
         moments: list[tuple[int, int, int]] = []

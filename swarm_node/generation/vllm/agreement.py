@@ -1,10 +1,11 @@
 """Whether a vLLM server has the trainer's weights, judged by how far its log-probs lie from the
 trainer's.
 
-How far they lie apart with the same weights depends on the card, the kernels and the type of
-numbers: from 1e-6 nats a token in float32 on a CPU to 0.046 that others published for bfloat16 on
-cards. So no fixed bound is right for all. The first round is made with weights that the server has
-just read, and shows what rounding alone does here. Later rounds are compared with it.
+Even with the same weights they differ a little. How much depends on the card, the kernels and the
+type of numbers: from 1e-6 nats a token in float32 on a CPU to 0.046 that others published for
+bfloat16 on cards. So no fixed bound is right for all. The first round is made with weights that the
+server has just read, so it shows what rounding alone does here, and later rounds are compared with
+it.
 """
 
 from collections.abc import Sequence

@@ -31,8 +31,9 @@ KEPT = 256  # external groups that wait
 
 
 class TrainerGuest(script.Swarm):
-    """A place in a swarm for a GRPOTrainer. `external_groups`: the largest number of groups of a
-    batch, and never all.
+    """Lets a GRPOTrainer of TRL take part in a swarm. `external_groups`: the largest number of
+    groups of a batch that come from other nodes. At least one group of a batch is always the
+    trainer's own.
     """
 
     def __init__(self, config: NodeConfig | None = None, external_groups: int = 2) -> None:
@@ -80,8 +81,8 @@ class TrainerGuest(script.Swarm):
         return Dataset.from_list(rows)
 
     def rollout(self, prompts: Sequence[Any], trainer: Any) -> dict[str, Any]:
-        """For `rollout_func`: completions by the trainer and, in place of those to the batch's last
-        questions of the swarm, external ones.
+        """Give this to TRL as `rollout_func`. It returns completions by the trainer and, in place
+        of those to the last questions of the swarm in a batch, completions of other nodes.
         """
         self._begin(trainer)
         size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
@@ -116,8 +117,8 @@ class TrainerGuest(script.Swarm):
         address: Sequence[str | None],
         **_: Any,
     ) -> list[float | None]:
-        """For `reward_funcs`: rewards by address, None where scoring failed and for rows of the
-        script's own. Publishes the local groups.
+        """Give this to TRL among its `reward_funcs`. It returns rewards by address, None where
+        scoring failed and for rows that the script brings itself, and publishes the local groups.
         """
         places: dict[str, list[int]] = {}
         for place, name in enumerate(address):

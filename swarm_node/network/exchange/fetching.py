@@ -82,11 +82,12 @@ LEAST_WEIGHT = 0.05  # in drawing whom to ask, of a peer none of whose pulls suc
 class Fetching:
     """Chooses the groups to pull, the peer to ask, and the next peer if that one fails.
 
-    The groups of a round come in even shares from the parties (see `Knowledge.party`): one group
-    each where as many are known as groups are wanted, all groups from one where only that is known.
-    So no party fills a training set while others are there, however many authors it has, which are
-    called origins. Rounds too short to ask for one by one are asked for together: a party may then
-    give a group for each.
+    The authors of groups are called origins. A party is a public network of addresses, or one peer
+    of the local network (see `Knowledge.party`). The groups of a round come in even shares from the
+    parties: one group from each if there are as many parties as groups wanted, and all groups from
+    one if only that party is known. So no party fills a training set while others are there,
+    however many authors it has. If rounds are too short to ask for them one by one, several rounds
+    are asked for together, and a party may give a group for each of them.
     """
 
     def __init__(self, knowledge: Knowledge, now: float) -> None:

@@ -246,8 +246,8 @@ class Downloads:
             peers.add(peer)
 
     def counts(self, view: View) -> dict[str, int]:
-        """For each group how many nodes have it: those that fetched it here, and those that say in
-        their announcements that others may fetch it there.
+        """Counts for each group how many nodes have it: those that fetched it here, and those that
+        announce that others may fetch it from them.
         """
         hints: dict[str, set[PeerId]] = {}
         for entry in view:

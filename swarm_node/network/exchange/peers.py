@@ -151,8 +151,8 @@ class Contacts:
         contact.retry = max(contact.retry, now + HELD_PAUSE)
 
     def woke(self) -> None:
-        """This node has slept: what failed before says nothing of now. Only peers that have nothing
-        to share with it go on resting.
+        """Forgets failed calls after this node has slept, since they say nothing about now. Only
+        the peers that have nothing to share with this node are still left alone.
         """
         for contact in self._contacts.values():
             if not contact.note:
@@ -363,7 +363,7 @@ class Reputation:
         return now >= record.banned_until and record.guilt_at(now) < QUARANTINE
 
     def state(self, peer: PeerId, now: float) -> str:
-        """In a word: ok, quarantined or banned."""
+        """The state of a peer in one word: ok, quarantined or banned."""
         if self.is_banned(peer, now):
             return "banned"
         return "ok" if self.is_trusted(peer, now) else "quarantined"

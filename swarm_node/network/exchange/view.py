@@ -55,9 +55,12 @@ class LastHeard:
 
 
 class View:
-    """At most `CAPACITY` entries, one per author. A full view drops the oldest entry of the first
-    crowd over its bound: a network of addresses, a carrier, the pushed ones; else the oldest of
-    all. Authors in `keep` are exempt.
+    """The announcements that a node keeps of its swarm: at most `CAPACITY` entries, one for each
+    author.
+
+    A full view drops the oldest entry of the first crowd that is over its bound: the entries of one
+    network of addresses, those that one peer carried here, or those that were pushed. If none is
+    over its bound, it drops the oldest of all. It never drops authors in `keep`.
     """
 
     def __init__(self) -> None:

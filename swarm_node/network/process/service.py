@@ -325,7 +325,9 @@ class NetworkService:
             await asyncio.sleep(WATCH_SECONDS)
             before, seen = seen, self.exchange.overtaken()
             times += seen > before
-        self._say(f"network: another node speaks as {self._identity.peer_id}; {TWINS}", True)
+        self._say(
+            f"network: another node uses the identity {self._identity.peer_id}; {TWINS}", True
+        )
 
     async def _watch_the_entrance(self) -> None:
         """Warns once, if none of --peers answers: a mistyped address must not look like a swarm of
@@ -396,8 +398,8 @@ class SampledTasks:
         self._last: deque[tuple[PeerId, str]] = deque(maxlen=MOST)
 
     def take(self, action: ForTrainer) -> None:
-        """For `deliver` of `NetworkService`: counts a genuine group, whose author signed its task;
-        passes cards on.
+        """Takes what the exchange delivers to the trainer (see `deliver` of `NetworkService`):
+        counts a genuine group, whose author signed its task, and passes manifests on.
         """
         if isinstance(action, Deliver):
             group = action.group

@@ -230,7 +230,7 @@ def _flags(options: HostOptions) -> list[str]:
 
 
 def request_of(kind: str, **fields: Any) -> Any:
-    """A control request."""
+    """Returns a request to the daemon p2pd of this kind, with these fields."""
     return pb().Request(type=getattr(pb().Request, kind), **fields)
 
 

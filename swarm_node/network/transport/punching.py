@@ -103,7 +103,9 @@ def our_endpoints(observed: Sequence[str], listening: Sequence[str]) -> list[End
 
 
 class PunchSchedule:
-    """With whom to punch, and when. Times are seconds on one clock."""
+    """Decides with which peer this node tries hole punching next, and when. Times are seconds on
+    one clock.
+    """
 
     def __init__(self, own: PeerId) -> None:
         self._own = own
@@ -228,8 +230,8 @@ class Punching:
         return encode_punch(own)
 
     async def settled(self, peer: PeerId) -> bool:
-        """After a failed call: whether the change-over may be the reason, and the direct connection
-        is there now.
+        """Whether a call may have failed because the connection was just changing from the relay to
+        a direct one, which is there now.
         """
         with suppress(CallFailed, TimeoutError):
             async with asyncio.timeout(SETTLE_SECONDS):

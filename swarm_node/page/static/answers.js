@@ -57,7 +57,7 @@ export class Answers {
       if (what !== "validate") this.run.status = { ...this.run.status, paused: what === "pause" };
       this.say(...done);
       this.show();
-    } catch (error) { this.say(`Not done: ${error.message}`, null); }
+    } catch (error) { this.say(`That did not work: ${error.message}`, null); }
   }
 }
 
@@ -87,7 +87,7 @@ function teachers(state, status) {
   const came = Object.entries(state.authors).filter(([, each]) => each.trained).sort(([, a], [, b]) => b.trained - a.trained);
   const given = status.network?.counters?.["groups served"];
   const gave = given ? ` It gave others ${number(given)} groups.` : "";
-  if (!came.length) return ["Itself alone", "", `${status.training?.alone ? `Alone because ${status.training.alone}.` : "This node has not trained on groups of other nodes yet."}${gave}`];
+  if (!came.length) return ["From nobody else yet", "", `${status.training?.alone ? `Alone because ${status.training.alone}.` : "This node has not trained on groups of other nodes yet."}${gave}`];
   const width = state.whole.width;
   const sum = (key) => (state.whole.series[key] ?? []).reduce((total, each) => total + (each ?? 0) * width, 0);
   const [own, others] = [sum("local_informative"), sum("external_informative")];
@@ -98,15 +98,15 @@ function teachers(state, status) {
 
 function next(state, status) {
   const training = status.training ?? {}, network = status.network ?? {};
-  if (!("healthy" in status)) return ["Wait", "", "The node is being asked."];
-  if (!status.role) return status.paused ? ["Resume, then start it", "warn", "It is paused and does not run."] : ["Start it", "warn", [`${status.problems?.[0] ?? "It does not run"}.`]];
+  if (!("healthy" in status)) return ["Wait", "", "This page is waiting for an answer of the node."];
+  if (!status.role) return status.paused ? ["Resume, then start it", "warn", "The node is paused and is not running."] : ["Start it", "warn", [`${status.problems?.[0] ?? "The node is not running"}.`]];
   if (status.paused) return ["Resume it when you like", "", training.resting ? "The node is paused: no training and no traffic." : "The node will pause after this round."];
   if (status.problems?.length) return ["Look at this", "bad", status.problems[0]];
-  if (training.resting) return ["Nothing", "", `It rests: ${training.resting}.`];
+  if (training.resting) return ["Nothing", "", `The node rests: ${training.resting}.`];
   if (status.state === "starting") return ["Wait", "", "The first round is not finished yet."];
   const recent = state.recent.series, informative = mean((recent.informative_share ?? []).slice(-FEW)), reward = mean((recent.reward ?? []).slice(-FEW));
   if (informative !== null && (recent.reward ?? []).length >= FEW && informative < 0.01)
     return reward > 0.5 ? ["Give it harder tasks", "warn", ["Nearly all answers are correct, so there is nothing to learn from: ", code("--environment.tasks"), "."]] : ["Give it easier tasks", "warn", ["Hardly any answer is correct, so there is nothing to learn from: ", code("--environment.tasks"), "."]];
-  if (network.running && !network.connected) return ["Invite somebody", "", ["It trains alone. ", { tag: "b", text: "Swarm" }, " shows how a friend can join."]];
-  return ["Nothing", "good", ["It trains and shares by itself. See what it has learned: ", code("swarm-node ask"), "."]];
+  if (network.running && !network.connected) return ["Invite somebody", "", ["This node trains alone. ", { tag: "b", text: "Swarm" }, " shows how a friend can join."]];
+  return ["Nothing", "good", ["This node trains and shares by itself. See what it has learned: ", code("swarm-node ask"), "."]];
 }

@@ -116,7 +116,7 @@ function headline() {
   const peer = run.status.peer_id ?? run.state?.last?.peer_id ?? "";
   const who = peer && friendly(peer);
   subtitle([`${run.status.role ?? "node"} ${who} ${short(peer)}`, run.state?.facts?.model].filter(Boolean).join(", "));
-  if (!("healthy" in run.status)) say(run.state.loading ? "reading history" : "asking the node", "");
+  if (!("healthy" in run.status)) say(run.state.loading ? "reading history" : "waiting for the node", "");
   else if (["starting", "resting"].includes(run.status.state)) say(run.status.state, "");
   else if (run.status.healthy) say("healthy", "good");
   else if (!run.status.role) say("not running", "warn");

@@ -12,13 +12,13 @@ export class Health {
     this.lines = make("ul", { class: "lines" });
     const chart = (title, note, options) => new Chart({ title, note, unit: HOURS, height: 150, empty: "measured every ten seconds while the node runs and this page is open", ...options });
     this.charts = {
-      cpu: chart("CPU", "cores that the node takes", {}),
+      cpu: chart("CPU", "cores that the node uses", {}),
       memory: chart("Memory", "of the node's processes", { format: bytes }),
-      gpu: chart("GPU", "of the time, all GPUs of this machine", { format: percent }),
+      gpu: chart("GPU", "share of the time in use, all GPUs of this machine", { format: percent }),
       gpu_memory: chart("GPU memory", "in use, all GPUs of this machine", { format: bytes }),
     };
     this.element = make("div", {}, this.problems, this.tiles, make("div", { class: "charts" }, Object.values(this.charts).map((each) => each.element)), make("h2", {}, "Network"), this.traffic, make("h2", {}, "What runs here"), this.started,
-      make("h2", {}, "What it said"), make("section", { class: "card", tabindex: "0", role: "region", "aria-label": "Notices and warnings" }, this.lines));
+      make("h2", {}, "What the node said"), make("section", { class: "card", tabindex: "0", role: "region", "aria-label": "Notices and warnings" }, this.lines));
   }
 
   show(what) {
@@ -27,14 +27,14 @@ export class Health {
     replace(this.problems, (status.problems ?? []).map((each) => make("p", { class: "note" }, each)));
     this.node(state, status);
     const known = Object.entries(state.facts ?? {});
-    replace(this.started, known.length ? facts(known) : make("p", { class: "empty" }, "not started yet"));
+    replace(this.started, known.length ? facts(known) : make("p", { class: "empty" }, "The node has not started yet."));
     const { rounds, series } = state.machine ?? { rounds: [], series: {} };
     for (const [name, chart] of Object.entries(this.charts)) {
       chart.element.hidden = name.startsWith("gpu") && !series[name];
       chart.show(rounds.map((each) => (each - rounds[0]) / 6), [{ name: chart.options.title, values: series[name] ?? [], colour: 0 }]);
     }
     const lines = [...state.lines].reverse().map((line) => make("li", { class: line.level }, make("time", { datetime: new Date(1000 * line.time).toISOString() }, clock(line.time)), line.level === "warning" ? "warning: " : "", line.text));
-    replace(this.lines, lines.length ? lines : [make("li", { class: "quiet" }, "nothing")]);
+    replace(this.lines, lines.length ? lines : [make("li", { class: "quiet" }, "Nothing yet.")]);
   }
 
   close() { for (const chart of Object.values(this.charts)) chart.forget(); }
@@ -44,11 +44,11 @@ export class Health {
     const busy = phases(last);
     const bootstrap = status.role === "bootstrap";
     this.tiles.replaceChildren(...[
-      bootstrap ? null : tile("Pool", number(last.pool_size), "external groups wait"),
+      bootstrap ? null : tile("Waiting", number(last.pool_size), "external groups in the inbox"),
       bootstrap ? null : overlap ? tile("Generator busy", percent(overlap.generating), `trainer ${percent(overlap.training)}, ${overlap.waiting} rounds wait`) : tile("Longest phase", busy[0], busy[1]),
       tile("Network", network.running ? network.reachability : network.enabled === false ? "off" : network.resting ? "resting" : "–", network.running ? `up for ${seconds(network.uptime)}` : ""),
-      tile("Process", status.pid ? String(status.pid) : "–", status.pid ? "its id" : "the node does not run"),
-      bootstrap ? null : tile("Dropped", number(network.dropped), "messages: training was busy"),
+      tile("Process", status.pid ? String(status.pid) : "–", status.pid ? "id of the node's process" : "the node is not running"),
+      bootstrap ? null : tile("Dropped", number(network.dropped), "messages that came while training was busy"),
     ].filter(Boolean));
     const counters = Object.entries(network.counters ?? {});
     const traffic = {};
@@ -59,7 +59,7 @@ export class Health {
     const others = counters.filter(([name]) => !/ bytes (in|out)$/.test(name)).map(([name, count]) => [name, number(count)]);
     replace(this.traffic, make("h3", {}, "Traffic"), Object.keys(traffic).length
       ? table("Traffic", [["protocol", ""], ["in", "number"], ["out", "number"]], Object.entries(traffic).map(([name, each]) => [name, bytes(each.in ?? 0), bytes(each.out ?? 0)]))
-      : make("p", { class: "empty" }, "none"), others.length ? facts(others) : null);
+      : make("p", { class: "empty" }, "There was no traffic yet."), others.length ? facts(others) : null);
   }
 }
 

@@ -22,15 +22,15 @@ export class Learning {
     this.charts = {
       reward: chart("Reward", "", { wide: true, height: 260 }),
       tasks: chart("Reward by task", "moving average"),
-      groups: chart("Groups trained on", "informative ones, local and external"),
-      phases: chart("Time of a round", "seconds by phase", { stacked: true, format: seconds }),
+      groups: chart("Groups trained on", "informative groups in a round, local and external"),
+      phases: chart("Time of a round", "how long each phase takes", { stacked: true, format: seconds }),
       speed: chart("Tokens per second", "generated"),
       informative: chart("Informative local groups", "share with a non-zero advantage", share),
       entropy: chart("Entropy", "nats per trained token"),
       clip: chart("Clipped tokens", "share of trained tokens", share),
       staleness: chart("Staleness", "updates between generation and training"),
       gradient: chart("Gradient norm", "before clipping"),
-      busy: chart("Busy", "generator and trainer of an asynchronous node", share),
+      busy: chart("Busy", "share of the time in which generator and trainer work", share),
     };
     this.buttons = [["whole", "Whole run"], ["recent", "Last 512 rounds"]].map(([key, text]) =>
       make("button", { type: "button", "aria-pressed": String(key === this.range), onclick: () => this.choose(key) }, text));
@@ -131,27 +131,27 @@ export class Learning {
       tile("Reward", number(now("reward")), change || `mean of ${WINDOW} rounds`),
       tile("Round", "round" in last ? last.round.toLocaleString() : "–", `${seconds(now("round_seconds"))} each`),
       tile("Tokens per second", number(now("tokens_per_second")), "generated here"),
-      tile("External groups", number(now("external_informative"), 1), "trained on, a round"),
+      tile("External groups", number(now("external_informative"), 1), "trained on in a round"),
       tile("Informative", percent(now("informative_share")), "of local groups"),
-      tile("Peers", number(status.network?.connected), status.network?.running ? "connected" : status.network?.resting ? "resting" : status.role ? "network off" : "the node does not run"),
+      tile("Peers", number(status.network?.connected), status.network?.running ? "connected" : status.network?.resting ? "resting" : status.role ? "network off" : "the node is not running"),
     ];
     this.tiles.replaceChildren(...tiles);
     this.lessons(state.learned ?? {});
     this.tasks(state.chosen ?? {});
   }
 
-  // The tasks that the node has chosen, with their shares of right answers in training of late.
+  // The tasks that the node has chosen, with their shares of right answers in recent training.
   tasks({ practised = {}, dropped = {}, unasked = 0 }) {
     const said = JSON.stringify([practised, dropped, unasked]);
     if (said === this.choice) return;
     this.choice = said;
     const shares = Object.values(dropped), learned = shares.filter((share) => share >= LEARNED).length;
     const rows = Object.entries(practised).sort((a, b) => b[1] - a[1]).map(([task, share]) => [task, percent(share)]);
-    const rest = [[learned, "learned"], [shares.length - learned, "too hard"], [unasked, "not asked yet"]].filter(([count]) => count).map(([count, what]) => `${count} ${what}`);
+    const rest = [[learned, "learned"], [shares.length - learned, "too hard"], [unasked, "not practised yet"]].filter(([count]) => count).map(([count, what]) => `${count} ${what}`);
     this.practised.hidden = !rows.length && !rest.length;
-    replace(this.practised, make("h3", {}, "Tasks that it has chosen"),
-      rows.length ? table("Tasks that it has chosen", [["task", ""], ["right of late", "number"]], rows) : make("p", { class: "empty" }, "no task that it gets right sometimes, and not always"),
-      rest.length ? make("p", { class: "quiet" }, rest.join(", ")) : null);
+    replace(this.practised, make("h3", {}, "Tasks that this node has chosen"),
+      rows.length ? table("Tasks that this node has chosen", [["task", ""], ["right recently", "number"]], rows) : make("p", { class: "empty" }, "None at the moment. It practises tasks whose answers are sometimes right and sometimes wrong."),
+      rest.length ? make("p", { class: "quiet" }, `Other tasks: ${rest.join(", ")}.`) : null);
   }
 
   // Held-out questions: rewards by task before and now, and questions answered wrongly at first and rightly now.

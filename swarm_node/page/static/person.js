@@ -27,7 +27,7 @@ const note = make("p", { role: "status", id: "note" }), verdict = make("p", { id
 const desk = make("section", { class: "card part desk", "aria-labelledby": "question" },
   make("div", { class: "bar" }, make("h2", { id: "question" }, "Question"), task), prompt,
   make("h3", {}, "How it is scored"), scoring,
-  make("label", { for: "draft" }, "Your answer"), box, make("p", { id: "hint", class: "quiet" }, "Ctrl and Enter score it, too."),
+  make("label", { for: "draft" }, "Your answer"), box, make("p", { id: "hint", class: "quiet" }, "You can also press Ctrl and Enter to score it."),
   make("div", { class: "bar" }, score, publish, skip, make("span", { class: "spacer" }), leave), note,
   make("h3", {}, "Your answers to this question"), drafts, verdict);
 
@@ -95,7 +95,7 @@ function fate(count, enabled) {
 
 function pill(view) {
   const found = document.getElementById("pill"), { enabled, connected } = view.reach;
-  const near = !enabled ? "network off" : connected === null ? "asking the node" : `${connected} ${connected === 1 ? "node" : "nodes"} connected`;
+  const near = !enabled ? "network off" : connected === null ? "waiting for the node" : `${connected} ${connected === 1 ? "node" : "nodes"} connected`;
   const words = view.left ? "ended" : view.prompt === null ? "preparing a question" : `${view.published} published, ${near}`;
   if (found.textContent !== words) found.textContent = words;
   found.className = `pill ${view.left || (enabled && connected === 0) ? "warn" : view.published ? "good" : ""}`;
@@ -115,7 +115,7 @@ async function press(kind, words = "") {
     const reply = await fetch("api/press", { method: "POST", credentials: "same-origin", headers: { "content-type": "application/json" }, body: JSON.stringify({ kind, number: seen.number, text: words }) });
     if (!reply.ok) throw new Error(`${reply.status}`);
     show(await reply.json());
-  } catch (error) { replace(note, text(`Not taken: ${error.message}.`)); done = false; }
+  } catch (error) { replace(note, text(`That did not work: ${error.message}.`)); done = false; }
   busy = false;
   return done;
 }

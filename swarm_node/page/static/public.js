@@ -17,10 +17,10 @@ function show(view) {
   tiles.replaceChildren(
     tile("≈ Nodes", number(view.nodes), "seen in the last three minutes"),
     tile("Connected", number(view.connected), "to this node"),
-    tile("Direct", percent(view.direct), "of the connected"),
-    tile("Relayed", percent(view.relayed), "of the connected"),
+    tile("Direct", percent(view.direct), "of the connected nodes"),
+    tile("Relayed", percent(view.relayed), "of the connected nodes"),
     tile("≈ Announcements", number(view.announcements, 1), "new ones a minute"),
-    tile("Up", seconds(view.uptime), "this node's network"),
+    tile("Up", seconds(view.uptime), "since this node's network started"),
   );
   const x = view.ages.map((age) => age / 60);
   charts.nodes.show(x, [{ name: "nodes", values: view.history.nodes, colour: 0 }]);

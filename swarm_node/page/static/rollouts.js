@@ -50,7 +50,7 @@ export class Rollouts {
     replace(this.count, document.createTextNode(`${shown.length} of the last ${this.samples.length} groups`));
     const opened = new Set([...this.groups.querySelectorAll("details:not([open])")].map((each) => each.dataset.key));
     const cards = shown.map((sample, i) => group(sample, i < 2 && !opened.has(key(sample))));
-    const why = this.samples.length ? "No group matches." : "No samples yet. A node keeps at most one per second, unless --observers does not name samples.";
+    const why = this.samples.length ? "No group matches." : "There are no groups yet. A node keeps at most one a second for this page, and none if it was started with --observers that do not name samples.";
     replace(this.groups, cards.length ? cards : [make("p", { class: "card empty" }, why)]);
   }
 
@@ -99,7 +99,7 @@ function row(each) {
   return make("tr", {},
     make("td", { class: "number" }, make("span", { class: "reward", "aria-hidden": "true" }, bar), ` ${number(reward, 2)}`),
     make("td", { class: "number" }, `${each.advantage > 0 ? "+" : ""}${number(each.advantage, 2)}`),
-    make("td", { class: "text" }, said(each), each.ended ? null : make("span", { class: "quiet" }, "cut at the most tokens")));
+    make("td", { class: "text" }, said(each), each.ended ? null : make("span", { class: "quiet" }, "cut off: it reached the largest number of tokens")));
 }
 
 function said(each) {

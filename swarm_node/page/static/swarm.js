@@ -15,7 +15,7 @@ export class Swarm {
     this.peers = make("div", { class: "card" });
     this.element = make("div", {}, this.tiles, this.invite,
       make("figure", { class: "card" }, make("figcaption", {}, make("h3", {}, "Peers around this node"),
-        make("span", { class: "quiet" }, "the nearer, the sooner it answers; size: informative groups that came from it")), this.picture, this.legend),
+        make("span", { class: "quiet" }, "A peer is drawn nearer if it answers sooner, and larger if it sent more informative groups.")), this.picture, this.legend),
       make("h2", {}, "Peers"), this.peers);
   }
 
@@ -27,8 +27,8 @@ export class Swarm {
     const counters = network.counters ?? {};
     const came = (key) => Object.values(authors).reduce((sum, each) => sum + (each[key] ?? 0), 0);
     const tiles = [
-      tile("Connected", number(network.connected), this.run.status.role ? `${number(network.relayed ?? 0)} through a relay` : "the node does not run"),
-      tile("Known", number(peers.length), network.reachability ?? (network.resting ? "resting" : this.run.status.role ? "network off" : "the node does not run")),
+      tile("Connected", number(network.connected), this.run.status.role ? `${number(network.relayed ?? 0)} through a relay` : "the node is not running"),
+      tile("Known", number(peers.length), network.reachability ?? (network.resting ? "resting" : this.run.status.role ? "network off" : "the node is not running")),
       tile("External groups", number(came("scored")), `${number(came("informative"))} informative, used ${number(came("trained"))} times`),
       tile("Refused", number(came("refused")), "by the defence"),
       tile("Given", number(counters["groups served"] ?? 0), "groups served to peers"),
@@ -56,7 +56,7 @@ export class Swarm {
   paint(peers) {
     const drawn = [...peers].sort((a, b) => (b.link !== "") - (a.link !== "") || (a.last_seen ?? 1e9) - (b.last_seen ?? 1e9)).slice(0, MOST_DRAWN);
     if (!drawn.length) {
-      replace(this.picture, make("p", { class: "empty" }, this.run.status.role ? "This node knows no peers yet. It trains, and keeps looking for them." : "The node does not run, so its peers cannot be shown."));
+      replace(this.picture, make("p", { class: "empty" }, this.run.status.role ? "This node knows no peers yet. It trains, and keeps looking for them." : "The node is not running, so its peers cannot be shown."));
       replace(this.legend);
       return;
     }
@@ -84,8 +84,8 @@ export class Swarm {
   }
 
   list(peers) {
-    if (!peers.length) return replace(this.peers, make("p", { class: "empty" }, "none"));
-    const columns = [["peer", ""], ["state", ""], ["connection", ""], ["latency", "number"], ["last seen", "number"], ["round", "number"], ["pulls", "number"], ["went well", "number"], ["took from us", "number"], ["scored", "number"], ["informative", "number"], ["trained on", "number"], ["refused", "number"]];
+    if (!peers.length) return replace(this.peers, make("p", { class: "empty" }, "There are none yet."));
+    const columns = [["peer", ""], ["state", ""], ["connection", ""], ["latency", "number"], ["last seen", "number"], ["round", "number"], ["downloads from it", "number"], ["share completed", "number"], ["downloads from here", "number"], ["scored", "number"], ["informative", "number"], ["trained on", "number"], ["refused", "number"]];
     const rows = peers.map((peer) => [
       named(peer.peer), `${peer.state}${peer.note ? `: ${peer.note}` : ""}`, peer.link || "–", seconds(peer.latency),
       peer.last_seen === null ? "never" : seconds(peer.last_seen), number(peer.round), number(peer.pulls), peer.pulls ? percent(peer.success) : "–", number(peer.served),

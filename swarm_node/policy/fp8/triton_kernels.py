@@ -138,7 +138,9 @@ def product_kernel(
 
 
 def quantise(x: Tensor, side: int = 1) -> Quantised:
-    """As `quantise.quantise`, in one kernel; also for a transposed view. `side` is 1 or BLOCK."""
+    """Quantises as `quantise.quantise` does, in one kernel, also a transposed view. `side` is 1 or
+    BLOCK.
+    """
     rows, columns = x.shape
     groups, tile = triton.cdiv(columns, BLOCK), side if side > 1 else 64 if rows > 16 else 16
     stride = triton.cdiv(columns, ALIGNED) * ALIGNED

@@ -103,7 +103,7 @@ class Linear:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the product."""
+        """The type of the numbers of the product."""
         return self.weight.dtype
 
     def __call__(self, x: Tensor) -> Tensor:

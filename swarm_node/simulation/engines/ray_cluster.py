@@ -132,7 +132,9 @@ class RayWorker(Worker):
         return self._ended is not None and self._ended[1]
 
     def lost(self) -> bool:
-        """Whether Ray ended the task, and not an error in it: mostly its host has gone."""
+        """Whether Ray ended the task, mostly because its host was lost, and not an error inside of
+        it.
+        """
         in_the_task = self._ray.exceptions.RayTaskError
         return self._error is not None and not isinstance(self._error, in_the_task)
 

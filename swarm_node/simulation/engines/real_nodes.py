@@ -120,7 +120,7 @@ class Process:
         self._process.wait()
 
     def killed(self) -> ChildKilled | None:
-        """That a signal ended the node, if one did."""
+        """The error that a signal ended the node; None if no signal did."""
         code = self._process.poll()
         return ChildKilled("the node", code) if code is not None and code < 0 else None
 

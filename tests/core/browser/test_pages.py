@@ -80,7 +80,7 @@ def test_every_section_of_a_node_is_whole_fits_and_is_for_everybody(
     expected |= {
         "Rollouts": "9 of the last 9 groups",
         "Swarm": "Peers around this node",
-        "Health": "What it said",
+        "Health": "What the node said",
     }
     for section, text in expected.items():
         seen.section(section)
@@ -240,7 +240,7 @@ def test_one_click_opens_the_page_and_the_token_is_in_no_request(
     clicked.tab.get_by_text("not running").wait_for()
     clicked.tab.goto(node.addresses[0])  # once more, with the cookie
     clicked.section("Health")
-    clicked.tab.get_by_text("What it said").wait_for()
+    clicked.tab.get_by_text("What the node said").wait_for()
     assert asked and node.token not in " ".join([*asked, clicked.tab.url, seen.tab.url])
     cookies = {each["name"]: each for each in clicked.tab.context.cookies()}
     assert len(cookies) == 1 and all(

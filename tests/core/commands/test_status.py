@@ -66,7 +66,7 @@ def stranger(note: str = "is in swarm x, this node is in s") -> dict[str, Any]:
         ({"seconds_since": 181.0}, "stands still"),
         ({"seconds_since": 121.0, "round_seconds": 0.1}, "stands still"),
         ({"running": False}, "network process is down"),
-        ({"running": False, "leaving": True}, "it was told to stop"),
+        ({"running": False, "leaving": True}, "the node was told to stop"),
         ({"addresses": []}, "accepts no connections"),
         (
             {"connected": 2, "peers": [stranger(), stranger()]},

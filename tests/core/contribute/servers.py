@@ -231,21 +231,21 @@ FORMS: dict[str, Case] = {
     ),
     "refuses n > 1, as llama.cpp": Case(
         picky(many, refuses(500, "Only one completion choice is allowed")),
-        ADAPTS, "makes one completion of a request", **SINGLE,
+        ADAPTS, "makes one completion for each request", **SINGLE,
     ),
     "refuses n > 1, as Groq": Case(
         picky(many, refuses(400, "'n' : number must be at most 1")),
-        ADAPTS, "makes one completion of a request", **SINGLE,
+        ADAPTS, "makes one completion for each request", **SINGLE,
     ),
     "refuses n > 1, as FastAPI": Case(
         picky(
             many, detail(422, "body", "n", words="Input should be less than or equal to 1")
         ),
-        ADAPTS, "makes one completion of a request", **SINGLE,
+        ADAPTS, "makes one completion for each request", **SINGLE,
     ),
     "knows no n at all": Case(
         picky(lambda b: "n" in b, refuses(400, "Unrecognized request argument supplied: n")),
-        ADAPTS, "makes one completion of a request", **SINGLE,
+        ADAPTS, "makes one completion for each request", **SINGLE,
     ),
     "makes one choice, whatever n is": Case(
         lambda h, _: h.say(choices(text_of(h))), PUBLISHES, **FOUR_TIMES
@@ -253,7 +253,7 @@ FORMS: dict[str, Case] = {
     "makes more choices than n": Case(says(*"abcdefgh"), PUBLISHES, **ONCE),
     "streams alone": Case(
         picky(lambda b: not b["stream"], refuses(400, WITHOUT_STREAM), streams),
-        ADAPTS, "answers as a stream alone", texts=STREAMED, **REFUSED_ONCE,
+        ADAPTS, "answers only as a stream", texts=STREAMED, **REFUSED_ONCE,
     ),
     "streams alone, and knows no stream_options": Case(
         picky(
@@ -265,7 +265,7 @@ FORMS: dict[str, Case] = {
                 streams,
             ),
         ),
-        ADAPTS, "answers as a stream alone.*refuses stream_options",
+        ADAPTS, "answers only as a stream.*refuses stream_options",
         texts=STREAMED, refused=2, requests=4, tokens=2 * (14 // 4 + 8 // 4),
     ),
     "streams unasked": Case(STREAM, PUBLISHES, texts=STREAMED, **ONCE),
@@ -307,14 +307,14 @@ FORMS: dict[str, Case] = {
             lambda b: b["messages"][0]["role"] == "system",
             refuses(400, "System role not supported"),
         ),
-        ADAPTS, "knows no system role", options=SYSTEM, **REFUSED_ONCE,
+        ADAPTS, "has no system role", options=SYSTEM, **REFUSED_ONCE,
     ),
     "refuses temperature": Case(
         picky(
             lambda b: "temperature" in b,
             refuses(400, "Unsupported value: 'temperature' does not support 1 with this model."),
         ),
-        ADAPTS, "refuses temperature: it samples with its own", **REFUSED_ONCE,
+        ADAPTS, "refuses temperature: from now on it samples with its own", **REFUSED_ONCE,
     ),
     "allows lower temperatures": Case(
         refuses(400, "temperature must be less than or equal to 1"), ENDS,
@@ -326,7 +326,7 @@ FORMS: dict[str, Case] = {
             refuses(400, "Unsupported parameter: 'stop'", **UNSUPPORTED),
             says("a#1", "b#2", "c", "d"),
         ),
-        ADAPTS, "refuses stop: completions are cut here", 
+        ADAPTS, "refuses stop: from now on completions are cut", 
         options={"stop": ["#"]}, **REFUSED_ONCE,
     ),
     "knows no way to switch thinking off": Case(
@@ -492,7 +492,7 @@ STATUSES: dict[str, Case] = {
     ),
     "429 with Retry-After": Case(
         first(lambda h, _: h.say({"error": "slow down"}, 429, **{"Retry-After": "7"})), WAITS,
-        "status 429: slow down, and asks for 7 s", refused=1, requests=3, tokens=2 * USED,
+        "status 429: slow down, and asks this .* wait 7 s", refused=1, requests=3, tokens=2 * USED,
     ),
     "429 for ever": Case(refuses(429, "slow down"), LEAVES_OUT, "status 429: slow down"),
     "429, no quota": Case(
@@ -512,10 +512,10 @@ STATUSES: dict[str, Case] = {
     "201": Case(lambda h, _: h.say(choices(*TEXTS), 201), PUBLISHES, **ONCE),
     "301": Case(
         lambda h, _: h.say({}, 301, Location="https://m.example/v1/chat/completions"), ENDS,
-        r"sends elsewhere to https://m.example/v1 \(status 301\)",
+        r"redirects requests to https://m.example/v1 \(status 301\)",
     ),
     "308 without an address": Case(
-        lambda h, _: h.say({}, 308), ENDS, r"sends elsewhere \(status 308\)"
+        lambda h, _: h.say({}, 308), ENDS, r"redirects requests \(status 308\)"
     ),
     "an error of several": Case(
         lambda h, _: h.say({"errors": [{"message": "bad one"}, {"message": "bad two"}]}, 400),

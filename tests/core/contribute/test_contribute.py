@@ -152,7 +152,9 @@ def test_a_redirect_is_not_followed_whoever_waits_there(tmp_path: Path) -> None:
             where = f"{other.address}/chat/completions"
             made, _, asked = ask(lambda h, _, s=status, w=where: h.say({}, s, Location=w), tmp_path)
             assert (
-                isinstance(made, UserError) and "sends elsewhere" in str(made) and len(asked) == 1
+                isinstance(made, UserError)
+                and "redirects requests" in str(made)
+                and len(asked) == 1
             )
         assert not other.keys
 
@@ -333,7 +335,7 @@ def test_retry_after_is_obeyed_within_bounds(text: str, seconds: float, tmp_path
     (made,), said, asked, clock = ask_often(1, respond, tmp_path)
     assert len(made) == 4 and len(asked) == 2
     assert max(seconds, 0.5) <= clock.now - began <= max(seconds, 1.0)
-    assert (f"asks for {seconds:.0f} s of patience" in said[0]) == (seconds > 0)
+    assert (f"asks this node to wait {seconds:.0f} s" in said[0]) == (seconds > 0)
 
 
 @pytest.mark.parametrize("status", [401, 404])
@@ -419,7 +421,7 @@ def test_a_key_is_read_as_people_save_it_and_what_no_header_holds_is_one_line(
 
 def test_a_key_file_that_is_no_text_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(b"\xff\xfes\0k\0")
-    with pytest.raises(UserError, match="is not a text"):
+    with pytest.raises(UserError, match="is not text"):
         take_key(tmp_path / "key")
 
 

@@ -494,7 +494,7 @@ def test_the_command_shows_what_peers_must_agree_on_and_what_leaves_the_machine(
     shown = capsys.readouterr().out
     dispatch(["task", "try", config.file, "--verifier", "number", "--json"])
     facts = Facts.model_validate_json(capsys.readouterr().out)
-    assert "reads prompt -> answer, number: 100 rows" in shown and "\n1 rows twice" in shown
+    assert "reads prompt -> answer, number: 100 rows" in shown and "\n1 rows occur twice" in shown
     assert f"same version: {facts.version}" in shown and "what leaves this machine" in shown
     with pytest.raises(UserError, match="did you mean 'number'"):
         dispatch(["task", "try", config.file, "--verifier", "nmber"])

@@ -156,6 +156,6 @@ def test_a_link_in_a_home_is_not_kept(tmp_path: Path, name: str) -> None:
     (home / name).unlink()
     with (home / name).open("wb") as content:
         content.truncate(1 << 40)
-    with pytest.raises(UserError, match="too large, or has holes"):
+    with pytest.raises(UserError, match="too large, or a sparse file"):
         backup(home, tmp_path / "b")
     assert not (tmp_path / "b").exists()

@@ -302,7 +302,9 @@ def test_a_scoring_process_that_cannot_start_says_why_in_one_line(
 ) -> None:
     with pytest.raises(ScoringUnavailable, match="No module named 'no_such_module'"):
         ScoringClient("no_such_module", VERSION, 1.0, 512).ask([prompt("x")])
-    with pytest.raises(ScoringUnavailable, match="version 2 are needed, installed is hostile-1"):
+    with pytest.raises(
+        ScoringUnavailable, match="of version 2, and version hostile-1 is installed"
+    ):
         ScoringClient(HOSTILE, "2", 1.0, 512).ask([prompt("x")])
     monkeypatch.setattr(ScoringClient, "start_limit", 1e-6)
     with pytest.raises(ScoringUnavailable, match="nothing received within 0 s") as caught:

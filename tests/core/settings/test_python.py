@@ -42,7 +42,7 @@ def test_a_configuration_of_a_script_is_one_like_all_others() -> None:
 
 @pytest.mark.parametrize("name", ["join", "run"])
 def test_what_is_no_configuration_is_told_in_a_line(name) -> None:
-    with pytest.raises(swarm_node.UserError, match=r"NodeConfig is expected, .* not int"):
+    with pytest.raises(swarm_node.UserError, match=r"give a NodeConfig, .* not int"):
         getattr(swarm_node, name)(3)
     with pytest.raises(swarm_node.UserError, match="unknown key 'modle'"):
         getattr(swarm_node, name)(modle="rare")

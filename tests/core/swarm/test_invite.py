@@ -152,7 +152,7 @@ def test_join_writes_no_file_of_the_user_and_says_which_secret_to_repeat(
     }
     (line,) = capsys.readouterr().err.splitlines()
     # `run`, which follows, keeps the file in the user's record of homes
-    assert line.endswith("does not keep dataset.salt: give next time --dataset.salt ...")
+    assert line.endswith("does not store dataset.salt: next time give --dataset.salt ... again")
     assert "hush" not in line + kept
 
 

@@ -60,8 +60,8 @@ def equal(read: Callable[[str], Any], wrong: float = 0.0) -> Score:
 def close(
     read: Callable[[str], Fraction], enough: Callable[[Fraction, Fraction, Entry], bool]
 ) -> Score:
-    """1.0 for a number that is close enough to the key: `enough` gets their distance, the key and
-    the entry.
+    """Returns a scorer that gives 1.0 for a number that is close enough to the key. `enough`
+    decides it: it gets their distance, the key and the entry.
     """
 
     def score(answer: str, entry: Entry) -> float:
@@ -110,7 +110,7 @@ def same_text(answer: str, entry: Entry) -> float:
 
 
 def same_decimal(answer: str, entry: Entry) -> float:
-    """As `same_text`, but +01,000.00 is 1000."""
+    """Scores as `same_text` does, but reads numbers: +01,000.00 is 1000."""
     number, key = ungrouped(answer), ungrouped(entry["answer"])
     with suppress(InvalidOperation):
         if len(number) <= MAX_DIGITS and Decimal(number) == Decimal(key):
@@ -245,8 +245,8 @@ def backward(answer: str, entry: Entry) -> float:
 
 
 def unjumbled(answer: str, entry: Entry) -> float:
-    """The share of words in their place, in any case; less if the answer has more words. The
-    library takes more.
+    """The share of words that stand in their place, in any case, and less if the answer has more
+    words than the key. The scorer of the library accepts more.
     """
     given, key = lower_words(answer), lower_words(entry["answer"])
     return _share(given, key) * len(key) / max(len(given), len(key))

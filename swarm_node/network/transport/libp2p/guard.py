@@ -59,9 +59,10 @@ class GuardedSwarm(Swarm):
     """Keeps room for honest peers: when it is full, the least useful peer makes room, not the
     newest.
 
-    The library counts an inbound connection until the swarm ends, not until the connection does, so
-    that it is deaf after 250 of them. And it refuses newcomers when it is full, so that the peers
-    that came first stay. Its table keeps a connection for a tenth of a second and more after it has
+    The class of py-libp2p has three faults that this one answers. It counts an inbound connection
+    until it is shut down itself, and not until the connection ends, so that after 250 connections
+    it accepts no more. When it is full it refuses newcomers, so that the peers that came first
+    stay. And its table keeps a connection for a tenth of a second and more after the connection has
     ended.
     """
 
@@ -108,8 +109,8 @@ class GuardedSwarm(Swarm):
         del self._handshakes[handshake]
 
     def get_connections(self, peer_id: ID | None = None) -> list[INetConn]:
-        """Only live connections: a dial that took an ended one for a live one would leave its
-        caller without any.
+        """Returns only live connections. If a dial took an ended one for a live one, its caller
+        would have none.
         """
         return [connection for connection in super().get_connections(peer_id) if _lives(connection)]
 

@@ -73,7 +73,7 @@ class TrioThread:
         return self._submit(start)
 
     async def run_in_asyncio(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """From trio: waits for a task in asyncio that does this work."""
+        """Does this work as a task in asyncio, and waits in trio until it is done."""
         done = trio.Event()
 
         def begin() -> None:
