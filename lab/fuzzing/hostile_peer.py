@@ -220,7 +220,7 @@ class HostilePeer:
         else:
             texts = self._rng.sample(of_kind("waste"), 8)
         completions = tuple(Episode.of(text=text[:CHARS], ended=True) for text in texts)
-        return Group.written(author.peer_id, Round(number), question, completions).message()
+        return Group.of_text(author.peer_id, Round(number), question, completions).message()
 
     def _question(self, author: PeerId, number: int, index: int) -> tuple[str, Question]:
         """The right answer to a question of the starters, and the question."""

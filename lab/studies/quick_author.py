@@ -63,7 +63,7 @@ def published(author: str, now: int, index: int) -> Group:
         index=index,
     )
     episodes = (Episode.of(text="4", ended=True), Episode.of(text="5", ended=True))
-    made = Group.written(PeerId(author), Round(now), question, episodes)
+    made = Group.of_text(PeerId(author), Round(now), question, episodes)
     group = Group.received(made.message(), codec.content_hash(codec.encode(made.message())))
     return replace(group, prompt="2+2=").scored((0.0, 1.0))
 

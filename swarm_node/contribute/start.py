@@ -126,7 +126,7 @@ class Contributor:
         together = texts if len(texts) > 1 else (*texts, "")
         completions = tuple(Episode.of(text=text, ended=True) for text in together)
         last = Round(MAX_ROUND)  # no round has a longer number
-        return _travels(Group.written(self._peer_id, last, self.asking, completions).message())
+        return _travels(Group.of_text(self._peer_id, last, self.asking, completions).message())
 
     def task(self) -> str:
         """The task of the question that is asked now."""
@@ -174,7 +174,7 @@ class Contributor:
             return Skipped(
                 SAME_TEXT if alike else {0.0: ALL_WRONG, 1.0: ALL_RIGHT}.get(rewards[0], AS_GOOD)
             )
-        group = Group.written(self._peer_id, now, question, completions)
+        group = Group.of_text(self._peer_id, now, question, completions)
         if not _travels(group.message()):
             self._example = printable(completions[0].text, EXAMPLE)
             return Skipped(TOO_LONG)

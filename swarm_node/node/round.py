@@ -178,7 +178,7 @@ class Node:
         groups = selection.generated.groups
         written = groups + selection.generated.answers + selection.generated.guided
         samples = [sample for group in written for sample in group.samples]
-        lengths = [sample.tokens.written for sample in samples if sample.tokens]
+        lengths = [sample.tokens.written_count for sample in samples if sample.tokens]
         endings = [sample.episode.ended for sample in samples]
         skipped = (
             Counter(selection.generated.skipped)

@@ -9,12 +9,10 @@ started again needs nothing that the one before it knew.
 
 import os
 import struct
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import SimpleQueue
 from signal import SIGKILL
 from socket import SO_RCVTIMEO, SO_SNDTIMEO, SOL_SOCKET, socket
 from subprocess import TimeoutExpired
@@ -27,6 +25,7 @@ from swarm_node.common.channel import (
     PipeMessage,
     Talk,
     inherited,
+    orders_from,
     telling,
 )
 from swarm_node.common.children import Process, ending, start
@@ -260,8 +259,7 @@ def serve(build: Build) -> None:
     with telling(channel.send):
         begin = channel.receive()
         if isinstance(begin, Begin):
-            orders: SimpleQueue[ToWorker] = SimpleQueue()
-            threading.Thread(target=_read_orders, args=(channel, orders), daemon=True).start()
+            orders = orders_from(channel)
             working = Working.of(begin, build)
             channel.send(Ready(frozen_fingerprint(working.policy)))
             while True:
@@ -335,14 +333,6 @@ class Working:
         without = self.gradients.put(self.policy)
         self.policy.model.zero_grad()
         return Differentiated(loss, totals, without)
-
-
-def _read_orders(channel: Ours, orders: "SimpleQueue[ToWorker]") -> None:
-    try:
-        while (order := channel.receive()) is not None:
-            orders.put(order)
-    finally:
-        os._exit(1)  # the trainer has gone: nobody needs what is being computed
 
 
 if __name__ == "__main__":

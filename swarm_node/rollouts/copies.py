@@ -154,4 +154,4 @@ def _count(said: Said) -> int:
 
 
 def _texts(group: Group) -> list[str]:
-    return ["\n".join(sample.written) for sample in group.samples]
+    return ["\n".join(sample.free_texts) for sample in group.samples]

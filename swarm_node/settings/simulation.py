@@ -1,4 +1,8 @@
-"""Many nodes in one experiment, with faults and hostile nodes."""
+"""The options of `swarm-node simulate`: many nodes in one experiment, faults, and hostile nodes.
+
+A field is an option, and the text below it is its help: `make reference` copies it to
+docs/reference/options.md.
+"""
 
 from pathlib import Path
 from typing import Annotated, Literal

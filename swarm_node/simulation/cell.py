@@ -111,8 +111,8 @@ def run_cell(
         done = replace(done, seconds={**done.seconds, "cpu": cpu() - burnt})
         every = config.evaluate_every
         if every and ((number + 1) % every == 0 or number + 1 == config.rounds):
-            found = dict(paired(learning, population.evaluate(learning)))
-            done = replace(done, accuracy=tuple(found.get(node) for node in range(config.nodes)))
+            by_node = dict(paired(learning, population.evaluate(learning)))
+            done = replace(done, accuracy=tuple(map(by_node.get, range(config.nodes))))
         yield done
 
 
@@ -129,24 +129,24 @@ def summary(
     nodes so far.
     """
     several = [reports[node] for node in sorted(reports)]
-    rewards = {
-        node: config.round.questions * (report.reward or 0.0) for node, report in reports.items()
-    }
+    rewards: dict[int, float] = {}
+    for node in sorted(reports):
+        rewards[node] = config.round.questions * (reports[node].reward or 0.0)
     seconds = total([report.seconds for report in several])
     rejections = [rejected[node] for node in sorted(rejected)]
-    victims = [report for report in several if isinstance(report, VictimReport)]
+    attacks = [report.attack for report in several if isinstance(report, VictimReport)]
     return CellRound(
         arm=str(cell.arm),
         seed=cell.seed,
         round=number,
         nodes=len(several),
-        reward=mean([rewards[node] for node in sorted(rewards)]),
-        node_rewards=tuple(rewards.get(node) for node in range(config.nodes)),
+        reward=mean([*rewards.values()]),
+        node_rewards=tuple(map(rewards.get, range(config.nodes))),
         reward_by_task=_mean_by_key([report.reward_by_task for report in several]),
         skipped=total([report.skipped for report in several]),
         rejected=total(rejections),
         seconds={**seconds, "round": wall},
-        attack=total([report.attack for report in victims]),
+        attack=total(attacks),
         metrics=combined(several),
     )
 

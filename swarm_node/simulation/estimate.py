@@ -99,10 +99,6 @@ def sized(
     return [(own, sizes[: own.nodes]) for own in configs]
 
 
-def _sizes(config: SimulationConfig) -> list[int]:
-    return [parameters(node_config(config, node).model.name) for node in range(config.nodes)]
-
-
 def memory(config: SimulationConfig, sizes: Sequence[int], processes: int = 1) -> float:
     """Bytes that a cell takes. `sizes`: parameters of each node. With adapters, nodes of a model in
     a process share its weights.
@@ -114,21 +110,24 @@ def memory(config: SimulationConfig, sizes: Sequence[int], processes: int = 1) -
 def of_cell(config: SimulationConfig, cell: Cell) -> float:
     """Bytes that this cell is estimated to take."""
     own = cell_config(config, cell)
-    sizes = [parameters(node_config(own, node).model.name) for node in range(own.nodes)]
-    return memory(own, sizes)
+    return memory(own, _sizes(own))
+
+
+def _sizes(config: SimulationConfig) -> list[int]:
+    """The parameters of the model of each node."""
+    models = [node_config(config, node).model.name for node in range(config.nodes)]
+    return list(map(parameters, models))
 
 
 def processor_seconds(config: SimulationConfig, sizes: Sequence[int]) -> float:
     """Seconds of a cell if every completion is as long as allowed. A token costs 2 operations per
     parameter to read or generate, and 6 to train.
     """
-    group, tokens, mix = (
-        config.generation.num_generations,
-        config.generation.max_completion_length,
-        config.round,
-    )
-    written = mix.questions * (PROMPT + group * tokens)
-    trained = (mix.local_groups + mix.external_groups) * (PROMPT + group * tokens)
+    generation, mix = config.generation, config.round
+    completions = generation.num_generations * generation.max_completion_length
+    tokens_of_group = PROMPT + completions
+    written = mix.questions * tokens_of_group
+    trained = (mix.local_groups + mix.external_groups) * tokens_of_group
     return config.rounds * sum(sizes) * (2.0 * written + 6.0 * trained) / PER_SECOND
 
 
@@ -148,5 +147,6 @@ def parameters(name: str) -> int:
             with file.open("rb") as content:
                 size = min(MAX_HEAD, int.from_bytes(content.read(8), "little"))
                 head = parse_json(content.read(size))
-            total += sum(math.prod(each.get("shape", (0,))) for each in head.values())
+            shapes = [tensor.get("shape", (0,)) for tensor in head.values()]
+            total += sum(map(math.prod, shapes))
     return total

@@ -226,7 +226,8 @@ class EarlyFigure(events.Sink):
         """
         if isinstance(event, CellRound):
             cell = Cell(parse_arm(event.arm), event.seed)
-            self._rounds[cell] = [*self._rounds.get(cell, [])[: event.round], event]
+            earlier = self._rounds.get(cell, [])[: event.round]
+            self._rounds[cell] = [*earlier, event]
             if event.accuracy:
                 self._draw()
 

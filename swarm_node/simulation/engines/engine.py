@@ -148,7 +148,8 @@ class Engine:
 
     def cells_at_once(self, config: SimulationConfig) -> int:
         """Cells that can run side by side: as many as the cores of this machine suffice for."""
-        return max(1, usable_cores() // (self.processes(config) * (config.threads or 1)))
+        cores_of_a_cell = self.processes(config) * (config.threads or 1)
+        return max(1, usable_cores() // cores_of_a_cell)
 
     def launch(
         self,
@@ -182,7 +183,8 @@ def family(pid: int | None = None) -> list[psutil.Process]:
 
 def family_mb(pid: int | None = None) -> float:
     """The resident memory of a process, this one by default, and its living descendants, in MB."""
-    return round(sum(_measured(pid, lambda process: process.memory_info().rss)) / 1e6, 1)
+    sizes = _measured(pid, lambda process: process.memory_info().rss)
+    return round(sum(sizes) / 1e6, 1)
 
 
 def family_cpu() -> float:

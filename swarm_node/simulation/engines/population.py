@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import cached_property, partial
 from random import Random
 from statistics import fmean
-from typing import Any
 
 from protocol.messages import Question, Round
 from swarm_node.common.batched import paired
@@ -56,9 +55,8 @@ class LivePopulation(PopulationHere):
         # By model: a policy with adapters, itself never trained
         self._loaded: dict[str, Policy] = {}
         self._hostile = hostile_nodes(config)
-        self._honest_ids = {
-            who.peer_id for node, who in enumerate(self._identities) if node not in self._hostile
-        }
+        honest = [node for node in range(config.nodes) if node not in self._hostile]
+        self._honest_ids = {self._identities[node].peer_id for node in honest}
 
     def make(self, node: int) -> Participant:
         """A new member of the swarm, with this number."""
@@ -90,8 +88,10 @@ class LivePopulation(PopulationHere):
         first = self._loaded[own.model.name]
         if first.precision is not PLAIN:  # a precision is bound to the layers of its own model
             return configured_policy(own)
-        frozen: dict[int, Any] = {id(p): p for p in first.model.parameters() if not p.requires_grad}
-        return replace(first, model=deepcopy(first.model, frozen))
+        parameters = [*first.model.parameters()]
+        # `deepcopy` takes what it finds in this memory as it is
+        shared = {id(weights): weights for weights in parameters if not weights.requires_grad}
+        return replace(first, model=deepcopy(first.model, shared))
 
     def leave(self, nodes: Sequence[int]) -> None:
         super().leave(nodes)
@@ -160,12 +160,10 @@ def ask(
     that could not be asked, completed or scored do not count. `stream` names the random numbers.
     The run uses other names, so asking changes nothing in it.
     """
-    prompts = paired(questions, environment.prompts(questions))
-    asked = [
-        Group(EVALUATION, Round(0), question, prompt=prompt)
-        for question, prompt in prompts
-        if isinstance(prompt, str)
-    ]
+    asked: list[Group] = []
+    for question, prompt in paired(questions, environment.prompts(questions)):
+        if isinstance(prompt, str):
+            asked.append(Group(EVALUATION, Round(0), question, prompt=prompt))
     completed: list[Group | Skipped] = []
     for start in range(0, len(asked), BATCH):
         part = asked[start : start + BATCH]

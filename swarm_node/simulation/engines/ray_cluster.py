@@ -77,7 +77,8 @@ class RayEngine(Engine):
 
     def cells_at_once(self, config: SimulationConfig) -> int:
         """Cells for which the cluster has room now. UserError where it has none for the largest."""
-        need = max((needs(config, cell) for cell in all_cells(config)), key=itemgetter("memory"))
+        needs_of_cells = [needs(config, cell) for cell in all_cells(config)]
+        need = max(needs_of_cells, key=itemgetter("memory"))
         rooms = [room(host, need) for host in hosts(connect(config))]
         if not any(rooms):
             raise UserError(f"no host of the Ray cluster has room for {in_words(need)}: {ADVICE}")
@@ -206,7 +207,8 @@ def needs(config: SimulationConfig, cell: Cell) -> dict[str, float]:
 
 def room(host: Mapping[str, float], need: Mapping[str, float]) -> int:
     """How many cells that need so much a host has room for."""
-    return min(int(host.get(name, 0.0) // amount) for name, amount in need.items() if amount)
+    wanted = {name: amount for name, amount in need.items() if amount}
+    return min(int(host.get(name, 0.0) // amount) for name, amount in wanted.items())
 
 
 def in_words(need: Mapping[str, float]) -> str:

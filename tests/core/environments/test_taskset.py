@@ -227,7 +227,7 @@ def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_
         asked = environment.sample(PeerId("12D3KooW"), Round(0), 1)[0]
         said = (Episode.of(text="1", ended=True), Episode.of(text="2", ended=True))
         identity = Identity.create()
-        group = Group.written(identity.peer_id, Round(0), asked, said).message()
+        group = Group.of_text(identity.peer_id, Round(0), asked, said).message()
         rules = Rules(swarm="s", environments={})
         # Not started: nothing is sent
         network = RemoteNetwork(identity, tmp_path, NetworkConfig(), rules, 1, dict)

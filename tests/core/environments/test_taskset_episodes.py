@@ -154,7 +154,7 @@ def test_three_rounds_pay_right_answers_alone_and_a_peer_replays_them(
             episodes = [
                 Episode(ended=True, trace=played.trace, turns=turns) for turns, played in both
             ]
-            group = Group.written(identity.peer_id, Round(number), question, episodes)
+            group = Group.of_text(identity.peer_id, Round(number), question, episodes)
             message = admit(codec.seal(group.message(), identity, SWARM), rules)
             assert isinstance(message, RolloutGroup), message
             again = [(message.question, [episode.turns for episode in message.episodes])]

@@ -160,7 +160,7 @@ def test_what_fills_places_has_room_in_the_purse():
     local = [scored(text_group(WRONG, texts, author="me", index=k), "?", WRONG) for k in range(4)]
 
     def letters(of: Group) -> list[int]:
-        return [len(sample.written[0]) for sample in of.samples]
+        return [len(sample.free_texts[0]) for sample in of.samples]
 
     others = [scored(text_group(MIXED, texts, index=k), "?", MIXED) for k in range(8)]
     inbox = Inbox(IDENTITIES[0].peer_id)

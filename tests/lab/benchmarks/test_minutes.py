@@ -173,7 +173,7 @@ def test_trl_is_paid_what_a_round_of_this_node_is_paid(environment: Mixture) -> 
     addresses = [question for question in questions for _ in range(3)]
     paid = minutes_sides.paid(environment, addresses, written, 3)
     groups = [
-        Group.written(
+        Group.of_text(
             PeerId("me"), Round(1), question, [Episode.of(text=text, ended=True) for text in texts]
         )
         for question, texts in zip(
