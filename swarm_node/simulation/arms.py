@@ -50,7 +50,7 @@ def local_tasks(config: SimulationConfig, node: int) -> tuple[str, ...]:
 
 
 def all_tasks(config: SimulationConfig) -> tuple[str, ...]:
-    """The tasks that at least one node practises, in order."""
+    """The tasks that some node asks, in order."""
     return tuple(
         dict.fromkeys(task for node in range(config.nodes) for task in local_tasks(config, node))
     )
