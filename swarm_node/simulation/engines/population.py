@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from random import Random
 from statistics import fmean
+from typing import Any
 
 from protocol.messages import Question, Round
 from swarm_node.common.batched import paired
