@@ -183,7 +183,7 @@ def test_a_sampler_that_gives_places_of_local_groups_away_has_room_for_them_in_t
     others = [scored(text_group(MIXED, texts, index=k), "?", MIXED) for k in range(8)]
 
     def letters(of: Group) -> list[int]:
-        return [len(sample.written[0]) for sample in of.samples]
+        return [len(sample.free_texts[0]) for sample in of.samples]
 
     inbox = Inbox(IDENTITIES[0].peer_id)
     inbox.arrive([external(each) for each in others], Round(0))
