@@ -67,4 +67,5 @@ def _peers_seed(text: bytes) -> int:
 
 
 def _seed(text: bytes) -> int:
-    return int.from_bytes(hashlib.sha256(text).digest()[:4], "big") % (limits.MAX_SEED + 1)
+    first_bytes = hashlib.sha256(text).digest()[:4]
+    return int.from_bytes(first_bytes, "big") % (limits.MAX_SEED + 1)

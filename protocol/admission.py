@@ -8,7 +8,7 @@ the bytes.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from protocol import codec, limits
@@ -62,27 +62,33 @@ def authenticate(data: bytes, swarm: str) -> RolloutGroup | Rejected:
 
 def review(group: RolloutGroup, rules: AdmissionRules) -> RolloutGroup | Rejected:
     """Second half of `admit`: whether this receiver wants an authentic group."""
-    question, now = group.question, Round(group.round)
-    checks: tuple[tuple[Reason, Callable[[], bool]], ...] = (
-        (Reason.LOCAL_MESSAGE, lambda: group.author == rules.local_id),
-        (
-            Reason.WRONG_SEED,
-            lambda: question.seed != question_seed(rules.swarm, group.author, now),
-        ),
-        (Reason.TOO_MANY_EPISODES, lambda: len(group.episodes) > rules.max_episodes),
-        (
-            Reason.EPISODE_TOO_LONG,
-            lambda: any(each.chars > rules.max_episode_chars for each in group.episodes),
-        ),
-        (Reason.SEVERAL_TURNS, lambda: not _replayable(group, rules.turns(question))),
-        (Reason.UNKNOWN_QUESTION, lambda: not rules.knows(question)),
-        (Reason.OTHER_ENVIRONMENT, lambda: rules.differs(question)),
-    )
-    return next((Rejected(reason) for reason, objects in checks if objects()), group)
+    reason = next(_objections(group, rules), None)
+    return Rejected(reason) if reason else group
+
+
+def _objections(group: RolloutGroup, rules: AdmissionRules) -> Iterator[Reason]:
+    """Why this receiver does not want the group. Whoever takes only the first reason pays for no
+    check behind it.
+    """
+    question = group.question
+    if group.author == rules.local_id:
+        yield Reason.LOCAL_MESSAGE
+    if question.seed != question_seed(rules.swarm, group.author, Round(group.round)):
+        yield Reason.WRONG_SEED
+    if len(group.episodes) > rules.max_episodes:
+        yield Reason.TOO_MANY_EPISODES
+    if any(episode.chars > rules.max_episode_chars for episode in group.episodes):
+        yield Reason.EPISODE_TOO_LONG
+    if not _replayable(group, rules.turns(question)):
+        yield Reason.SEVERAL_TURNS
+    if not rules.knows(question):
+        yield Reason.UNKNOWN_QUESTION
+    if rules.differs(question):
+        yield Reason.OTHER_ENVIRONMENT
 
 
 def _replayable(group: RolloutGroup, turns: int) -> bool:
     """Whether each episode is a plain completion, or has no more turns than the receiver plays
     (`turns`, above 1).
     """
-    return all(each.single or 1 < turns >= len(each.turns) for each in group.episodes)
+    return all(episode.single or 1 < turns >= len(episode.turns) for episode in group.episodes)

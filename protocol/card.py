@@ -8,11 +8,11 @@ raises, whatever the bytes; the caller passes the time.
 """
 
 from base64 import b32encode
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from operator import attrgetter
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -84,7 +84,7 @@ class Card(Message):
 
     format: Annotated[int, Field(ge=1, le=1)]
     name: Name
-    # Empty in card 1, whose hash it is: `network_of`
+    # Empty in card 1, whose hash it is: `network_id`
     network: Annotated[str, Field(pattern=r"^([a-z2-7]{26})?$")]
     number: Annotated[int, Field(ge=1, le=MAX_CARDS)]
     issued: Number  # seconds since 1970
@@ -108,9 +108,11 @@ class Signed(Message):
     signatures: dict[PeerId, Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{85}[AQgw]$")]]
 
 
-def network_of(card: Card) -> str:
+def network_id(card: Card) -> str:
     """The network id: the first 16 bytes of card 1's SHA-256, as 26 characters of base32."""
-    return card.network or b32encode(digest(card)[:16]).decode().rstrip("=").lower()
+    if card.network:
+        return card.network
+    return b32encode(digest(card)[:16]).decode().rstrip("=").lower()
 
 
 def digest(card: Card) -> bytes:
@@ -120,7 +122,7 @@ def digest(card: Card) -> bytes:
 
 def swarm_of(card: Card) -> str:
     """The name of the swarm in all messages: two networks of one name never mix."""
-    return f"{card.name[: limits.MAX_NAME_CHARS - 9]}.{network_of(card)[:8]}"
+    return f"{card.name[: limits.MAX_NAME_CHARS - 9]}.{network_id(card)[:8]}"
 
 
 def read(data: bytes) -> Signed | Refusal:
@@ -134,13 +136,18 @@ def read(data: bytes) -> Signed | Refusal:
     names = [*map(_place, card.tasks)]
     bootstrap = {PeerId(address.rpartition("/")[2]) for address in card.bootstrap}
     peers = {*card.signers, *admit, *revoked, *bootstrap}
-    if any([*each] != sorted({*each}) for each in (names, card.signers, admit, revoked)):
+    if not all(map(_is_ascending, (names, card.signers, admit, revoked))):
         return Refusal.NOT_CANONICAL
     try:
         all(map(public_key, peers))
     except ValueError:
         return Refusal.BAD_KEY
     return Refusal.OVER_LIMITS if over_limits(card) else signed
+
+
+def _is_ascending(values: Sequence[Any]) -> bool:
+    """Whether they stand in ascending order, each once."""
+    return [*values] == sorted({*values})
 
 
 def over_limits(card: Card) -> str:
@@ -200,10 +207,10 @@ def go_on(last: Card, further: Sequence[bytes]) -> Card | Refusal:
     May have expired.
     """
     for data in further:
-        found = _successor(data, last, last.number + 1, network_of(last))
-        if isinstance(found, Refusal):
-            return found
-        last = found
+        card = _successor(data, last, last.number + 1, network_id(last))
+        if isinstance(card, Refusal):
+            return card
+        last = card
     return last
 
 
@@ -216,12 +223,12 @@ def follow(
     """
     last: Card | None = None
     for number, data in enumerate(chain, 1):
-        found = _successor(data, last, number, network)
-        if isinstance(found, Refusal):
-            return found
-        if newest and newest.number == number and newest != found:
+        card = _successor(data, last, number, network)
+        if isinstance(card, Refusal):
+            return card
+        if newest and newest.number == number and newest != card:
             return Refusal.CONFLICT
-        last, network = found, network_of(found)
+        last, network = card, network_id(card)
     if last is None:
         return Refusal.MALFORMED
     if newest and last.number < newest.number:
@@ -236,28 +243,38 @@ def _successor(data: bytes, last: Card | None, number: int, network: str) -> Car
     signed = read(data)
     if isinstance(signed, Refusal):
         return signed
-    card, by, text = signed.card, signed.signatures, _text(signed.card)
-    own, old = set(card.signers), set(last.signers if last else ())
-    checks: tuple[tuple[Refusal, Callable[[], bool]], ...] = (
-        (Refusal.GAP, lambda: card.number != number),
-        (
-            Refusal.OTHER_NETWORK,
-            lambda: network not in ("", network_of(card)) or (number == 1) != (card.network == ""),
-        ),
-        (
-            Refusal.FORGED,
-            lambda: (
-                not all(key in own | old and verify(key, *text, to_bytes(by[key])) for key in by)
-            ),
-        ),
-        (Refusal.TOO_FEW, lambda: len(by.keys() & own) < card.threshold),
-        (
-            Refusal.TOO_FEW_BEFORE,
-            lambda: last is not None and len(by.keys() & old) < last.threshold,
-        ),
-    )
-    return next((reason for reason, objects in checks if objects()), card)
+    return next(_objections(signed, last, number, network), signed.card)
+
+
+def _objections(signed: Signed, last: Card | None, number: int, network: str) -> Iterator[Refusal]:
+    """Why this card may not follow `last`. Whoever takes only the first reason pays for no check
+    behind it.
+    """
+    card = signed.card
+    if card.number != number:
+        yield Refusal.GAP
+    # Card 1 names no network, since its hash is the name; every other card names it
+    names_rightly = (card.network == "") == (number == 1)
+    if not names_rightly or network not in ("", network_id(card)):
+        yield Refusal.OTHER_NETWORK
+    signers, signers_before = set(card.signers), set(last.signers if last else ())
+    if not _are_genuine(signed, signers | signers_before):
+        yield Refusal.FORGED
+    signed_by = signed.signatures.keys()
+    if len(signed_by & signers) < card.threshold:
+        yield Refusal.TOO_FEW
+    if last is not None and len(signed_by & signers_before) < last.threshold:
+        yield Refusal.TOO_FEW_BEFORE
+
+
+def _are_genuine(signed: Signed, signers: set[PeerId]) -> bool:
+    """Whether each signature of a card is by one of these signers, and over this card."""
+    text = _text(signed.card)
+    for key, signature in signed.signatures.items():
+        if key not in signers or not verify(key, *text, to_bytes(signature)):
+            return False
+    return True
 
 
 def _text(card: Card) -> tuple[bytes, bytes]:
-    return f"swarm-node/card\0{network_of(card)}\0".encode(), codec.encode(card)
+    return f"swarm-node/card\0{network_id(card)}\0".encode(), codec.encode(card)

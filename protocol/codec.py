@@ -86,7 +86,15 @@ def seal(message: RolloutGroup | Announcement, identity: Identity, swarm: str) -
     big to travel.
     """
     payload = encode(message)
-    return identity.sign(CURRENT.domain(CURRENT.kinds[type(message)], swarm), payload) + payload
+    signature = identity.sign(_signing_domain(message, swarm), payload)
+    return signature + payload
+
+
+def _signing_domain(message: RolloutGroup | Announcement, swarm: str) -> bytes:
+    """What is signed before the payload, so that a signature serves one kind of message in one
+    swarm.
+    """
+    return CURRENT.domain(CURRENT.kinds[type(message)], swarm)
 
 
 def split(envelope: bytes) -> tuple[bytes, bytes]:
@@ -107,9 +115,7 @@ def objection(data: bytes, message: RolloutGroup | Announcement, swarm: str) -> 
     """
     signature, payload = split(data)
     try:
-        genuine = verify(
-            message.author, CURRENT.domain(CURRENT.kinds[type(message)], swarm), payload, signature
-        )
+        genuine = verify(message.author, _signing_domain(message, swarm), payload, signature)
     except ValueError:
         return Reason.BAD_AUTHOR
     return None if genuine else Reason.BAD_SIGNATURE

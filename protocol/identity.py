@@ -132,4 +132,5 @@ def _is_weak(public: bytes) -> bool:
     doubles to y = 0, which means y^2 = -x^2, put into the curve d y^4 + 2 y^2 - 1 = 0.
     """
     y = int.from_bytes(public, "little") % 2**255  # the top bit is the sign of x
-    return y >= _P or y in (0, 1, _P - 1) or (_D * pow(y, 4, _P) + 2 * y * y - 1) % _P == 0
+    is_of_order_8 = (_D * pow(y, 4, _P) + 2 * y * y - 1) % _P == 0
+    return y >= _P or y in (0, 1, _P - 1) or is_of_order_8

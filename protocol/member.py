@@ -8,9 +8,10 @@ the caller passes the time.
 """
 
 import struct
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
-from protocol.card import DAY, GRACE, MAX_CHAIN, Card, Members, network_of
+from protocol.card import DAY, GRACE, MAX_CHAIN, Card, Members, network_id
 from protocol.identity import PUBLIC_KEY_BYTES, Identity, peer_id, public_key, verify
 from protocol.messages import PeerId
 
@@ -40,12 +41,10 @@ def certify(proof: bytes, issuer: Identity, holder: PeerId, ends: int, network: 
     """The chain `proof` with one more certificate; an empty `proof` begins a chain. `ends`: seconds
     since 1970.
     """
+    chain = proof or public_key(issuer.peer_id)
     signed = ends.to_bytes(4) + public_key(holder)
-    return (
-        (proof or public_key(issuer.peer_id))
-        + signed
-        + issuer.sign(_DOMAIN % network.encode(), signed)
-    )
+    signature = issuer.sign(_DOMAIN % network.encode(), signed)
+    return chain + signed + signature
 
 
 def judge(proof: bytes, holder: PeerId, card: Card, now: float) -> int | ProofFault:
@@ -55,28 +54,46 @@ def judge(proof: bytes, holder: PeerId, card: Card, now: float) -> int | ProofFa
     size, odd = divmod(len(proof) - PUBLIC_KEY_BYTES, _CERTIFICATE.size)
     if odd or not 1 <= size <= MAX_CHAIN:
         return ProofFault.MALFORMED
-    members, data = card.members or Members(admit=(), chain=0, revoked=()), proof[PUBLIC_KEY_BYTES:]
-    domain = _DOMAIN % network_of(card).encode()
-    ends, keys, signatures = zip(*_CERTIFICATE.iter_unpack(data), strict=True)
-    chain = [peer_id(key) for key in (proof[:PUBLIC_KEY_BYTES], *keys)]
-    signed = [data[at : at + 4 + PUBLIC_KEY_BYTES] for at in range(0, len(data), _CERTIFICATE.size)]
-    checks = (
-        (ProofFault.NOT_OWN, lambda: chain[-1] != holder),
-        (ProofFault.TOO_LONG, lambda: size > members.chain),
-        (ProofFault.UNKNOWN, lambda: chain[0] not in members.admit),
-        (ProofFault.REVOKED, lambda: not {*chain}.isdisjoint(members.revoked)),
-        (ProofFault.TOO_LASTING, lambda: max(ends) > now + MAX_LIFE + GRACE),
-        (ProofFault.ENDED, lambda: now >= min(ends) + GRACE),
-        (
-            ProofFault.FORGED,
-            lambda: not all(map(_holds, chain, signed, signatures, [domain] * size)),
-        ),
-    )
-    return next((reason for reason, objects in checks if objects()), min(ends))
+    first_key, certificates = proof[:PUBLIC_KEY_BYTES], proof[PUBLIC_KEY_BYTES:]
+    ends, keys, _ = zip(*_CERTIFICATE.iter_unpack(certificates), strict=True)
+    chain = [peer_id(key) for key in (first_key, *keys)]
+    members = card.members or Members(admit=(), chain=0, revoked=())
+    faults = _faults(chain, ends, members, holder, now)
+    if fault := next(faults, None):
+        return fault
+    # Last, since it costs most
+    domain = _DOMAIN % network_id(card).encode()
+    return min(ends) if _are_genuine(certificates, chain, domain) else ProofFault.FORGED
 
 
-def _holds(issuer: PeerId, signed: bytes, signature: bytes, domain: bytes) -> bool:
-    try:
-        return verify(issuer, domain, signed, signature)
-    except ValueError:  # a key that anybody can sign for
-        return False
+def _faults(
+    chain: Sequence[PeerId], ends: Sequence[int], members: Members, holder: PeerId, now: float
+) -> Iterator[ProofFault]:
+    """What is wrong with the peers of a chain and with the ends of its certificates."""
+    if chain[-1] != holder:
+        yield ProofFault.NOT_OWN
+    if len(ends) > members.chain:
+        yield ProofFault.TOO_LONG
+    if chain[0] not in members.admit:
+        yield ProofFault.UNKNOWN
+    if not {*chain}.isdisjoint(members.revoked):
+        yield ProofFault.REVOKED
+    if max(ends) > now + MAX_LIFE + GRACE:
+        yield ProofFault.TOO_LASTING
+    if now >= min(ends) + GRACE:
+        yield ProofFault.ENDED
+
+
+def _are_genuine(certificates: bytes, chain: Sequence[PeerId], domain: bytes) -> bool:
+    """Whether each certificate is signed by the peer of the chain that stands before its holder."""
+    for number, issuer in enumerate(chain[:-1]):
+        start = number * _CERTIFICATE.size
+        signed = certificates[start : start + 4 + PUBLIC_KEY_BYTES]
+        (_, _, signature) = _CERTIFICATE.unpack_from(certificates, start)
+        try:
+            genuine = verify(issuer, domain, signed, signature)
+        except ValueError:  # a key that anybody can sign for
+            return False
+        if not genuine:
+            return False
+    return True

@@ -9,7 +9,7 @@ import ipaddress
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, starmap
 
 from protocol import codec, limits
 from protocol.identity import public_key
@@ -80,8 +80,9 @@ class CarriedAnnouncement:
 
 def encode_exchange(request: ExchangeRequest) -> bytes:
     """Bytes of the request. The caller keeps to the limits."""
-    digest = b"".join(_DIGEST_ENTRY.pack(tag, seq) for tag, seq in request.digest.items())
-    return request.tag + bytes([request.limit, len(request.digest)]) + digest + request.announcement
+    counts = bytes([request.limit, len(request.digest)])
+    digest = b"".join(starmap(_DIGEST_ENTRY.pack, request.digest.items()))
+    return request.tag + counts + digest + request.announcement
 
 
 def decode_exchange(data: bytes) -> ExchangeRequest | Rejected:
@@ -103,8 +104,10 @@ def decode_exchange(data: bytes) -> ExchangeRequest | Rejected:
 
 def encode_items(items: Sequence[CarriedAnnouncement]) -> bytes:
     """The reply to an exchange. Never empty: an empty reply is a refusal."""
-    parts = [_ITEM_HEADER.pack(item.age, len(item.sealed)) + item.sealed for item in items]
-    return bytes([len(items)]) + b"".join(parts)
+    parts = [bytes([len(items)])]
+    for item in items:
+        parts += [_ITEM_HEADER.pack(item.age, len(item.sealed)), item.sealed]
+    return b"".join(parts)
 
 
 def decode_items(data: bytes) -> list[CarriedAnnouncement] | Rejected:
@@ -126,13 +129,12 @@ def encode_pull(tag: bytes, hashes: Sequence[bytes]) -> bytes:
 
 def decode_pull(data: bytes) -> tuple[bytes, list[bytes]] | Rejected:
     """Swarm tag and content hashes."""
-    tag, rest = data[: limits.SWARM_TAG_BYTES], data[limits.SWARM_TAG_BYTES :]
-    count, odd = divmod(len(rest), limits.HASH_BYTES)
+    tag, hashes = data[: limits.SWARM_TAG_BYTES], data[limits.SWARM_TAG_BYTES :]
+    count, odd = divmod(len(hashes), limits.HASH_BYTES)
     if odd or not 1 <= count <= limits.MAX_PULLED:
         return Rejected(Reason.MALFORMED)
-    return tag, [
-        rest[start : start + limits.HASH_BYTES] for start in range(0, len(rest), limits.HASH_BYTES)
-    ]
+    starts = range(0, len(hashes), limits.HASH_BYTES)
+    return tag, [hashes[start : start + limits.HASH_BYTES] for start in starts]
 
 
 def encode_groups(envelopes: Sequence[bytes]) -> bytes:
@@ -177,11 +179,9 @@ def encode_hello(swarm: str) -> bytes:
 
 def decode_hello(data: bytes) -> Hello | Rejected:
     """The message, or why its bytes are refused."""
-    return (
-        codec.decode(data, Hello)
-        if len(data) <= limits.MAX_HELLO_BYTES
-        else Rejected(Reason.TOO_BIG)
-    )
+    if len(data) > limits.MAX_HELLO_BYTES:
+        return Rejected(Reason.TOO_BIG)
+    return codec.decode(data, Hello)
 
 
 def encode_card_request(network: str, number: int) -> bytes:
@@ -201,9 +201,8 @@ def encode_cards(cards: Sequence[bytes]) -> bytes:
     """The reply: as many of these cards as fit, the oldest first. Never empty: an empty reply is a
     refusal.
     """
-    parts = [
-        _CARD_LENGTH.pack(len(card)) + card for card in cards[: limits.MAX_CARD_REPLY_BYTES // 512]
-    ]
+    most_cards = limits.MAX_CARD_REPLY_BYTES // 512
+    parts = [_CARD_LENGTH.pack(len(card)) + card for card in cards[:most_cards]]
     fitting = sum(end < limits.MAX_CARD_REPLY_BYTES for end in accumulate(map(len, parts)))
     return bytes([fitting]) + b"".join(parts[:fitting])
 
@@ -230,10 +229,11 @@ class Endpoint:
 
 def encode_punch(endpoints: Sequence[Endpoint]) -> bytes:
     """The bytes of a request, and of a reply. Never empty: an empty reply is a refusal."""
-    parts = [
-        bytes([each.ip.version]) + each.ip.packed + _PORT.pack(each.port) for each in endpoints
-    ]
-    return bytes([len(endpoints)]) + b"".join(parts)
+    parts = [bytes([len(endpoints)])]
+    for endpoint in endpoints:
+        ip = endpoint.ip
+        parts += [bytes([ip.version]), ip.packed, _PORT.pack(endpoint.port)]
+    return b"".join(parts)
 
 
 def decode_punch(data: bytes) -> list[Endpoint] | Rejected:
@@ -246,11 +246,13 @@ def decode_punch(data: bytes) -> list[Endpoint] | Rejected:
         return Rejected(Reason.MALFORMED)
     endpoints, rest = [], data[1:]
     for _ in range(data[0]):
-        size = {4: 4, 6: 16}.get(rest[0] if rest else 0, 0)
-        if not size or len(rest) < 1 + size + _PORT.size:
+        ip_version = rest[0] if rest else 0
+        ip_end = 1 + {4: 4, 6: 16}.get(ip_version, 0)
+        end = ip_end + _PORT.size
+        if ip_end == 1 or len(rest) < end:
             return Rejected(Reason.MALFORMED)
-        ip, port = ipaddress.ip_address(rest[1 : 1 + size]), _PORT.unpack_from(rest, 1 + size)[0]
-        endpoints.append(Endpoint(ip, port))
-        rest = rest[1 + size + _PORT.size :]
-    families = {each.ip.version for each in endpoints}
+        (port,) = _PORT.unpack(rest[ip_end:end])
+        endpoints.append(Endpoint(ipaddress.ip_address(rest[1:ip_end]), port))
+        rest = rest[end:]
+    families = {endpoint.ip.version for endpoint in endpoints}
     return Rejected(Reason.MALFORMED) if rest or len(families) < len(endpoints) else endpoints

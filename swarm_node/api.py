@@ -88,7 +88,7 @@ class Swarm:
         groups = []
         for question, completions in completed.items():
             episodes = map(_episode, completions)
-            group = Group.written(self.peer_id, now, question, episodes)
+            group = Group.of_text(self.peer_id, now, question, episodes)
             if (scored := self._scored(group)) is not None:
                 groups.append(scored)
         # Even if empty: it asks for external groups

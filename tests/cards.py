@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
-from protocol.card import DAY, Card, Refusal, Signed, Task, network_of, sign, swarm_of
+from protocol.card import DAY, Card, Refusal, Signed, Task, network_id, sign, swarm_of
 from protocol.codec import encode
 from protocol.identity import Identity
 from tests.groups import DIGEST, KIND
@@ -49,13 +49,13 @@ def chain(count: int, **said: Any) -> list[bytes]:
     for number in range(1, count + 1):
         data, card = signed(number, network, number - 1, KEYS[number - 1 : number + 1], **said)
         cards.append(data)
-        network = network_of(card)
+        network = network_id(card)
     return cards
 
 
 CHAIN = chain(5)
 CARD = Signed.model_validate_json(CHAIN[0]).card
-NETWORK, SWARM = network_of(CARD), swarm_of(CARD)
+NETWORK, SWARM = network_id(CARD), swarm_of(CARD)
 
 
 def third(by: Sequence[Identity], number: int = 3, network: str = NETWORK, **said: Any) -> bytes:

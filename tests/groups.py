@@ -102,7 +102,7 @@ def group(
         Episode.of(text=text, ended=end) for text, end in zip(texts, flags, strict=True)
     )
     asked = question(author, round, index, **fields)
-    return Group.written(author, Round(round), asked, completions).message()
+    return Group.of_text(author, Round(round), asked, completions).message()
 
 
 def with_tokens(of: Group, tokens: Sequence[Tokens | None]) -> Group:

@@ -259,9 +259,15 @@ def in_turn(
     return {name: Spread(tuple(taken)) for name, taken in seconds.items()}
 
 
-def progress(label: str, repetition: int, repetitions: int, latest: Mapping[str, float]) -> None:
+def progress(
+    label: str,
+    repetition: int,
+    repetitions: int,
+    latest: Mapping[str, float],
+    unit: str = "CPU s",
+) -> None:
     taken = ", ".join(f"{name} {seconds:.2f}" for name, seconds in latest.items())
-    print(f"{label} {repetition + 1}/{repetitions}, CPU s: {taken}", flush=True)
+    print(f"{label} {repetition + 1}/{repetitions}, {unit}: {taken}", flush=True)
 
 
 def compared(

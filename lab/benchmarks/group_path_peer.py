@@ -45,7 +45,7 @@ def _group(identity: Identity, now: Round, question: Question, mark: str) -> Rol
     """A group with one right completion, so that it is informative."""
     texts = [KIND.answer(question), *(f"{mark}?" for _ in range(COMPLETIONS - 1))]
     completions = tuple(Episode.of(text=text, ended=True) for text in texts)
-    return Group.written(identity.peer_id, now, question, completions).message()
+    return Group.of_text(identity.peer_id, now, question, completions).message()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 
 from protocol import codec
 from protocol.addressing import question_seed
-from protocol.card import DAY, Card, Signed, Task, network_of, sign
+from protocol.card import DAY, Card, Signed, Task, network_id, sign
 from protocol.identity import Identity
 from protocol.messages import Episode, Question, RolloutGroup, Round
 from swarm_node.rollouts.groups import Group
@@ -32,7 +32,7 @@ def group(swarm: str, identity: Identity, number: int, index: int) -> RolloutGro
     }
     question = Question(**address, seed=seed, index=index)
     completions = tuple(Episode.of(text=f"{k}{text}", ended=True) for k in range(COMPLETIONS))
-    return Group.written(identity.peer_id, Round(number), question, completions).message()
+    return Group.of_text(identity.peer_id, Round(number), question, completions).message()
 
 
 def cards(count: int, issued: int = 0, bootstrap: Sequence[str] = ()) -> list[bytes]:
@@ -58,7 +58,7 @@ def cards(count: int, issued: int = 0, bootstrap: Sequence[str] = ()) -> list[by
     for number in range(1, count + 1):
         ids = tuple(sorted(each.peer_id for each in signers[number - 1 : number + 2]))
         card = Card(**said, format=1, number=number, signers=ids)
-        said["network"] = network_of(card)
+        said["network"] = network_id(card)
         both = signers[number - 1 : number + 1]  # signers of the card before, too
         chain.append(codec.encode(reduce(sign, both, Signed(card=card, signatures={}))))
     return chain

@@ -84,7 +84,7 @@ def wire_bytes() -> int:
         build_environment(LearningConfig(environment=EnvironmentConfig(tasks=tuple(SOURCES))))
     ) as environment:
         (question,) = environment.sample(author.peer_id, Round(1000), 1)
-    group = Group.written(author.peer_id, Round(1000), question, (made,) * GROUP).message()
+    group = Group.of_text(author.peer_id, Round(1000), question, (made,) * GROUP).message()
     return len(codec.seal(group, author, "public"))
 
 

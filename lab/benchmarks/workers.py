@@ -9,6 +9,9 @@ A round generates, publishes to nobody, selects and trains, by the code of a nod
 off, and rewards cost nothing. All sides take turns, so that a disturbance affects all of them. At
 the end a worker is killed: the seconds of the round in which that happens, and of those until
 another worker has taken its place. Wall time means little while other programs use the machine.
+Therefore the CPU time of the busiest process of a round stands beside it: the wall time of a round
+would be no shorter on cores that nothing else uses, and longer only where one process waits for
+another one.
 """
 
 import argparse
@@ -17,13 +20,14 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import psutil
 import torch
 
 from lab.benchmarks import command, common
@@ -146,16 +150,48 @@ def wall_seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def in_turn(sides: Mapping[str, Callable[[], None]], repetitions: int) -> dict[str, list[float]]:
-    """Wall seconds of each side, in turn; the first turn warms up and is dropped."""
-    taken: dict[str, list[float]] = {name: [] for name in sides}
+def cpu_seconds(pids: Sequence[int]) -> dict[int, float]:
+    """The CPU time so far of this process and of those workers that are there."""
+    taken = {os.getpid(): time.process_time()}
+    for pid in pids:
+        with suppress(psutil.Error):
+            times = psutil.Process(pid).cpu_times()
+            taken[pid] = times.user + times.system
+    return taken
+
+
+def busiest(before: Mapping[int, float], after: Mapping[int, float]) -> float:
+    """The CPU seconds between two readings of the process that used most. A process that is in one
+    reading alone does not count.
+    """
+    return max(after[pid] - before[pid] for pid in before.keys() & after.keys())
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What the rounds of each side took, in the order in which they were done."""
+
+    wall: Mapping[str, list[float]]
+    busiest: Mapping[str, list[float]]  # CPU seconds of the process that used most
+
+
+def in_turn(
+    sides: Mapping[str, Callable[[], None]], repetitions: int, pids: Callable[[], Sequence[int]]
+) -> Taken:
+    """What each side takes, in turn; the first turn warms up and is dropped. `pids`: of the
+    workers.
+    """
+    wall: dict[str, list[float]] = {name: [] for name in sides}
+    cpu: dict[str, list[float]] = {name: [] for name in sides}
     for repetition in range(repetitions + 1):
         for name, work in sides.items():
-            taken[name].append(wall_seconds(work))
-        latest = {name: seconds[-1] for name, seconds in taken.items()}
+            before = cpu_seconds(pids())
+            wall[name].append(wall_seconds(work))
+            cpu[name].append(busiest(before, cpu_seconds(pids())))
+        latest = {name: seconds[-1] for name, seconds in wall.items()}
         if repetition:
-            common.progress("round", repetition - 1, repetitions, latest)
-    return {name: seconds[1:] for name, seconds in taken.items()}
+            common.progress("round", repetition - 1, repetitions, latest, "wall s")
+    return Taken(*({name: made[1:] for name, made in of.items()} for of in (wall, cpu)))
 
 
 def killed(side: Side) -> dict[str, Any]:
@@ -203,11 +239,13 @@ def measure(
         sides = {ONE: alone, TWO: shared}
         if cores:
             sides[THREADS] = lambda: alone(len(cores))
-        taken = in_turn(sides, load.repetitions)
+        taken = in_turn(sides, load.repetitions, lambda: workers.pids)
         after_a_kill = killed(several)
     return {
-        "seconds": {name: median(seconds) for name, seconds in taken.items()},
-        "all_seconds": taken,
+        "seconds": {name: median(seconds) for name, seconds in taken.wall.items()},
+        "all_seconds": taken.wall,
+        "busiest_seconds": {name: median(seconds) for name, seconds in taken.busiest.items()},
+        "all_busiest_seconds": taken.busiest,
         "after_a_kill": after_a_kill,
     }
 
@@ -241,15 +279,20 @@ def measured(arguments: argparse.Namespace) -> dict[str, Any]:
         pin(os.getpid(), usable)
     lines = []
     for size, found in sizes.items():
-        base = found["seconds"][ONE]
-        lines += [
-            [size, name, f"{seconds:.2f}", f"{seconds / base:.2f}"]
-            for name, seconds in found["seconds"].items()
-        ]
-    command.show(["model", "side", "seconds a round", "of one worker"], lines)
-    last = sizes[load.sizes[-1]]["seconds"]
+        wall, cpu = found["seconds"], found["busiest_seconds"]
+        for name in wall:
+            # The CPU time of one process is that of all its threads, and says nothing of wall time
+            busy = [f"{cpu[name]:.2f}", f"{cpu[name] / cpu[ONE]:.2f}"]
+            ratio = f"{wall[name] / wall[ONE]:.2f}"
+            lines.append(
+                [size, name, f"{wall[name]:.2f}", ratio, *(busy if name != THREADS else "--")]
+            )
+    heads = ["seconds a round", "of one worker", "CPU seconds of the busiest process"]
+    command.show(["model", "side", *heads, "of one worker"], lines)
+    last = sizes[load.sizes[-1]]
     return {
-        "ratio": last[TWO] / last[ONE],
+        "ratio": last["seconds"][TWO] / last["seconds"][ONE],
+        "busiest_ratio": last["busiest_seconds"][TWO] / last["busiest_seconds"][ONE],
         "wanted": WANTED,
         "devices": devices,
         "sizes": sizes,

@@ -73,7 +73,7 @@ def honest(rng: Random, author: PeerId, now: int, asked: Question) -> RolloutGro
         told = oracle(question, turns)
         if told and len(turns) > 2:
             episodes.append(Episode(ended=True, trace=told[2], turns=turns))
-    return Group.written(author, Round(now), question, episodes).message()
+    return Group.of_text(author, Round(now), question, episodes).message()
 
 
 def _each(change: Callable[[Random, Turns], Turns]) -> Forge:

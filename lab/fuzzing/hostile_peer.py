@@ -220,7 +220,7 @@ class HostilePeer:
         else:
             texts = self._rng.sample(of_kind("waste"), 8)
         completions = tuple(Episode.of(text=text[:CHARS], ended=True) for text in texts)
-        return Group.written(author.peer_id, Round(number), question, completions).message()
+        return Group.of_text(author.peer_id, Round(number), question, completions).message()
 
     def _question(self, author: PeerId, number: int, index: int) -> tuple[str, Question]:
         """The right answer to a question of the starters, and the question."""
@@ -228,7 +228,9 @@ class HostilePeer:
         from swarm_node.environments.registry import right_answer, tasks_of
 
         config = LearningConfig()
-        dataset, _, config_id = self._rng.choice(tasks_of(config)).partition("/")
+        # Of one task whenever it is asked: what a replayer says again answers the same question
+        chance = random.Random(f"{author}/{number}/{index}")
+        dataset, _, config_id = chance.choice(tasks_of(config)).partition("/")
         question = Question(
             environment="reasoning_gym",
             version=source.version,

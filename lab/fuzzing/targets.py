@@ -22,7 +22,7 @@ from lab.vectors.keys import sealed
 from lab.vectors.reading import read
 from protocol import codec, limits, wire
 from protocol.addressing import question_seed
-from protocol.card import Refusal, Signed, go_on, network_of
+from protocol.card import Refusal, Signed, go_on, network_id
 from protocol.identity import Identity
 from protocol.messages import Announcement, Episode, Question, Rejected, RolloutGroup, Round
 from protocol.versions import CURRENT
@@ -168,7 +168,7 @@ def _group(index: int = 0, author: Identity = AUTHOR) -> RolloutGroup:
         **address, digest="A" * 11, seed=question_seed(SWARM, author.peer_id, Round(7)), index=index
     )
     answers = (Episode.of(text="4", ended=True), Episode.of(text='é"\\\n', ended=False))
-    return Group.written(author.peer_id, Round(7), question, answers).message()
+    return Group.of_text(author.peer_id, Round(7), question, answers).message()
 
 
 def _announcement(author: Identity, seq: int) -> bytes:
@@ -387,7 +387,7 @@ class Handlers:
         return [b"\x00" + each for each in exchange] + [
             b"\x01" + wire.encode_pull(tag, [key, bytes(32)]),
             b"\x02" + wire.encode_hello(SWARM),
-            b"\x03" + wire.encode_card_request(network_of(FIRST_CARD), 7),
+            b"\x03" + wire.encode_card_request(network_id(FIRST_CARD), 7),
         ]
 
     def dress(self, rng: Random, data: bytes) -> bytes:

@@ -12,9 +12,10 @@ sharing      equal_price (against the strongest lone learners), samplers (ways t
              own tasks); parts: runner, statistics, rates, objectives
 learning     forgetting (tasks that a specialist never asks), band (tasks that a node chooses)
 figures      scale (up to 10,000 nodes), joining (by a card or a code)
-attacks      eclipse (hostile share of a view), shares (whose groups are trained on), storm (16
-             nodes, four hostile), hundred (network processes for an hour, without their operators,
-             with newer cards); parts: attackers, churn, happenings
+attacks      eclipse (hostile share of a view), shares (whose groups are trained on),
+             quick_author (what an honest node loses by that), storm (16 nodes, four hostile),
+             hundred (network processes for an hour, without their operators, with newer cards);
+             parts: attackers, churn, happenings
 for the node catalogue_survey, which makes the catalogue of reasoning-gym
 parts        simulated, simulated_exchange, guests and mixed_swarm (a node, a TRL script, a
              contributor, py-libp2p)

@@ -94,6 +94,7 @@ PARTS: Mapping[str, Part] = {
     "prefix": Part("very_rare", PREFIXES, 30),
 }
 # The swarm, the rates and the rows of `lab.studies.samplers`
+DEFAULT = "defended 8/4"
 SPECIALISTS, FRESH, SHARING_RATE = "specialists", samplers.FRESH["rare"][:8], 3e-4
 ALONE_RATES = {"final_local": 1.5e-4, "final_other": 6e-4}
 KEPT = command.ROOT / "docs" / "results" / "sharing" / "never_hurts.csv"
@@ -117,13 +118,15 @@ def run(part: Part, name: str, seed: int, quick: bool = False) -> Run:
     )
 
 
-def specialist(seed: int, quick: bool = False) -> Run:
-    """The run of the default of `run` with filled places, among specialists."""
+def specialist(seed: int, quick: bool = False, fill: int = FILLED) -> Run:
+    """The run of the default of `run` among specialists, with so many filled places."""
     options = argparse.Namespace(quick=quick, hostile=False, setting="rare")
-    found = samplers.run(options, "defended 8/4", seed, SHARING_RATE)
-    round_ = found.config.round.model_copy(update={"fill": FILLED})
-    config = found.config.model_copy(update={"round": round_})
-    return replace(found, name="defended 8/4 fill", config=config)
+    plain = samplers.run(options, DEFAULT, seed, SHARING_RATE)
+    if not fill:
+        return plain
+    round_ = plain.config.round.model_copy(update={"fill": fill})
+    config = plain.config.model_copy(update={"round": round_})
+    return replace(plain, name=f"{DEFAULT} fill", config=config)
 
 
 def figures(report: Report, axis: str, price: float) -> float:
@@ -231,32 +234,34 @@ def study_part(name: str, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def study_specialists(options: argparse.Namespace) -> dict[str, Any]:
-    """Does the runs of the specialists, and compares them with the kept rows of nodes that train
-    alone, of uniform 4/4 and of the default.
+    """Does the runs of the specialists with filled places and without, and compares the two. Beside
+    it those with filled places are set against the kept rows of nodes that train alone and of
+    uniform 4/4, which are of an earlier commit.
     """
     file = command.out(options) / f"{SPECIALISTS}.csv"
-    runs = [specialist(seed, options.quick) for seed in FRESH[: options.seeds]]
+    seeds = FRESH[: options.seeds]
+    runs = [specialist(seed, options.quick, fill) for seed in seeds for fill in (0, FILLED)]
     if not runner.do(runs, options, file):
         return {}
     rows = runner.listed(runs, options.runs, file)
     kept = list(runner.kept_in(KEPT).values())
-    found: dict[str, list[Comparison]] = {}
+    compared: dict[str, list[Comparison]] = {}
     for figure, alone_rate in ALONE_RATES.items():
-        values = runner.by_seed(rows, runs[0].name, figure, FRESH)
-        for base, rate in (
-            ("alone", alone_rate),
-            ("uniform", SHARING_RATE),
-            ("defended 8/4", SHARING_RATE),
+        values = runner.by_seed(rows, f"{DEFAULT} fill", figure, FRESH)
+        for base, rate, among in (
+            (DEFAULT, SHARING_RATE, rows),
+            ("alone", alone_rate, kept),
+            ("uniform", SHARING_RATE, kept),
         ):
-            against = runner.by_seed(kept, base, figure, FRESH, rate)
-            seeds = sorted(values.keys() & against.keys())
-            if seeds:
-                pairs = [values[seed] for seed in seeds], [against[seed] for seed in seeds]
-                found.setdefault(figure, []).append(compare(f"against {base}", *pairs))
-    for figure, every in found.items():
+            against = runner.by_seed(among, base, figure, FRESH, rate)
+            both = sorted(values.keys() & against.keys())
+            if both:
+                pairs = [values[seed] for seed in both], [against[seed] for seed in both]
+                compared.setdefault(figure, []).append(compare(f"against {base}", *pairs))
+    for figure, every in compared.items():
         heads = (samplers.KINDS[figure], "seeds", "against", "filled", "ratio", "95 %", "p")
         command.show(heads, [compared_line(each) for each in every])
-    return {figure: [asdict(each) for each in every] for figure, every in found.items()}
+    return {figure: [asdict(each) for each in every] for figure, every in compared.items()}
 
 
 def main() -> None:

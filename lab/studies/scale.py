@@ -137,7 +137,7 @@ def _groups(author: Identity, round: int) -> list[bytes]:
             seed=seed,
             index=index,
         )
-        group = Group.written(author.peer_id, Round(round), question, completions).message()
+        group = Group.of_text(author.peer_id, Round(round), question, completions).message()
         sealed.append(codec.seal(group, author, SWARM))
     return sealed
 

@@ -9,6 +9,8 @@ Honest nodes are `swarm-node run` with the starter `rare` and default options, h
 second; sybils are eight identities at one address; a stealthy one hides a payload in right answers.
 The share of an attack is its part of all external groups that honest nodes trained on, mean over
 the nodes. Its fair share is one part in as many networks as publish, seen from an honest node.
+Where the defence leaves out much of one attack, all others get more than that, so the share is also
+set against that of an honest node, mean over the honest ones.
 """
 
 import argparse
@@ -16,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from math import inf
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -129,14 +132,22 @@ def shares(
         name: fmean(counted[name] / max(1, counted.total()) for counted in by_node)
         for name in [*attacks, "unknown"]
     }
+    of_one_honest = fmean(
+        counted["honest"] / (len(authors) - 1) / max(1, counted.total()) for counted in by_node
+    )
     return {
         "fair": fair,
         "share": of_attack,
-        "of_fair": {name: share / fair for name, share in of_attack.items()},
+        "of_fair": _divided(of_attack, fair),
+        "of_honest": _divided(of_attack, of_one_honest),
         "trained_on": sum(counted.total() for counted in by_node),
         "rounds": [len(node) for node in reports],
         "by_node": [dict(counted) for counted in by_node],
     }
+
+
+def _divided(of_attack: Mapping[str, float], by: float) -> dict[str, float]:
+    return {name: share / by if by else inf for name, share in of_attack.items()}
 
 
 def main() -> None:
@@ -153,10 +164,16 @@ def main() -> None:
         parser.error(missing)
     result = run(options)
     lines = [
-        [name, f"{result['share'][name]:.3f}", f"{result['of_fair'][name]:.2f}"]
+        [
+            name,
+            f"{result['share'][name]:.3f}",
+            f"{result['of_fair'][name]:.2f}",
+            f"{result['of_honest'][name]:.2f}",
+        ]
         for name in options.attacks
     ]
-    command.show(["attack", "share of training", "times its fair share"], lines)
+    heads = ["attack", "share of training", "times its fair share", "times an honest node's"]
+    command.show(heads, lines)
     print(f"\n{result['trained_on']} external groups trained on, rounds {result['rounds']}")
     print(f"hostile peers did {result['did']}")
     settings = {name: value for name, value in vars(options).items() if name != "json"}

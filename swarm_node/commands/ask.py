@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -222,17 +221,22 @@ class Search:
         """The places of the questions to ask before, by the answers now; None while more answers
         are wanted. It is called after each answer.
         """
-        place = self.looked_at = len(now)
-        question = self._asked[place - 1]
-        (rewards,) = rewards_of_texts(self._environment, [(question, (now[-1],))])
+        self.looked_at = len(now)
+        last = len(now) - 1
+        question, answer = self._asked[last], now[last]
+        (rewards,) = rewards_of_texts(self._environment, [(question, (answer,))])
         if not isinstance(rewards, Skipped) and rewards[0] >= 1.0:
-            self._right[task_of(question)].append(place - 1)
-        if place < len(self._asked) and any(len(k) < RIGHT for k in self._right.values()):
+            self._right[task_of(question)].append(last)
+        is_searching = any(len(right) < RIGHT for right in self._right.values())
+        if is_searching and len(now) < len(self._asked):
             return None
         first: dict[str, int] = {}
-        for k in range(place):
-            first.setdefault(task_of(self._asked[k]), k)
-        return sorted(k for task in first for k in self._right[task] or [first[task]])
+        for index, answered in enumerate(self._asked[: len(now)]):
+            first.setdefault(task_of(answered), index)
+        chosen: list[int] = []
+        for task, first_index in first.items():
+            chosen += self._right[task] or [first_index]
+        return sorted(chosen)
 
 
 def telling(
@@ -259,10 +263,11 @@ def each_shown(
     tasks: Mapping[str, Sequence[str]], prompts: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
     """Each prompt without what all prompts of its task share, and as it is asked."""
+    frames = [around(prompts_of_task) for prompts_of_task in tasks.values()]
+    longest_head_first = sorted(frames, key=lambda frame: len(frame[0]), reverse=True)
     for prompt in prompts:
-        frames = [around(known) for known in tasks.values()]
-        fitting = [(head, tail) for head, tail in frames if prompt.startswith(head)]
-        head, tail = max(fitting, key=lambda frame: len(frame[0]), default=("", ""))
+        fitting = [(head, tail) for head, tail in longest_head_first if prompt.startswith(head)]
+        head, tail = fitting[0] if fitting else ("", "")
         yield prompt.removeprefix(head).removesuffix(tail), prompt
 
 
@@ -290,9 +295,12 @@ def around(prompts: Sequence[str]) -> tuple[str, str]:
 
 
 def _beginning(texts: Sequence[str]) -> str:
+    # In the order of the alphabet, all others begin as these two do
     first, last = min(texts), max(texts)
-    alike = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
-    return "".join(char for char, _ in alike)
+    for index, (one, other) in enumerate(zip(first, last, strict=False)):
+        if one != other:
+            return first[:index]
+    return first
 
 
 def answers(

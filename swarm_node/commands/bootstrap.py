@@ -78,6 +78,9 @@ async def _serve(
                 show(address)
         keeper.addresses(addresses)
 
+    def say(text: str, warning: bool) -> None:
+        warn(text)
+
     identity, tasks = load_identity(home), SampledTasks(lambda cards: keeper.renew(cards))
     service = NetworkService(
         identity,
@@ -85,13 +88,13 @@ async def _serve(
         _network(config),
         load_memory(home, config.swarm),
         deliver=tasks.take,
-        say=lambda text, warning: warn(text),
+        say=say,
         changed=changed,
         sockets=sockets,
         max_connections=config.max_connections,
     )
-    told = service.memory, service.allow, service.go_by, lambda text, warning: warn(text), time.time
-    keeper = Keeper(home, config.swarm, *told)
+    of_service = service.memory, service.allow, service.go_by
+    keeper = Keeper(home, config.swarm, *of_service, say, time.time)
 
     async def answer() -> dict[str, object]:
         network = {"running": True, **service.view(), "sampled_tasks": tasks.counts()}
@@ -111,7 +114,9 @@ async def _serve(
         observers = observe(telemetry, home, config, {"page": page})
         confine(_network(config), sockets, {home: OWN, socket_path(home).parent: OWN})
         telemetry.emit(Begun())
-        besides = [keeper.run(), tasks.keep_looking(service)] if observers else [keeper.run()]
+        besides = [keeper.run()]
+        if observers:
+            besides.append(tasks.keep_looking(service))
         try:
             await _live(service, besides)
         finally:

@@ -22,6 +22,7 @@ from swarm_node.settings.options import flatten
 from swarm_node.telemetry.jsonlines import read_jsonlines
 from swarm_node.telemetry.manifest import hardware, versions
 
+FIGURE = int | float
 EVENTS = 2000  # the last ones
 LOG_BYTES = 256 * 1024  # the end of a log
 LOGS = ("network.log", "generator.log")
@@ -108,9 +109,8 @@ def _paths(values: Mapping[str, Any]) -> Iterator[str]:
 def _is_here(text: str) -> bool:
     """Whether the text names a file or folder here, also as a plug-in, FILE:NAME."""
     try:
-        return any(
-            Path(each).expanduser().exists() for each in (text, text.rpartition(":")[0]) if each
-        )
+        candidates = filter(None, (text, text.rpartition(":")[0]))
+        return any(Path(candidate).expanduser().exists() for candidate in candidates)
     except (OSError, ValueError, RuntimeError):
         # Too long, with a zero byte, or ~ of an unknown user
         return False
@@ -148,7 +148,7 @@ def _status(answer: Mapping[str, Any]) -> dict[str, Any]:
     )
     counts = ("connected", "relayed", "dropped", "counters")
     training = answer.get("training", {})
-    figures = {k: v for k, v in training.items() if isinstance(v, int | float | Mapping)}
+    figures = {key: part for key, part in training.items() if isinstance(part, FIGURE | Mapping)}
     of_network = {key: network[key] for key in (*kept, *counts) if key in network}
     return {"training": figures, "network": of_network | {"peer_states": states}}
 
@@ -167,19 +167,14 @@ def _event(event: Mapping[str, Any], clean: Callable[[str], str]) -> dict[str, A
     if kind == "RoundDone":
         report = event.get("report")
         report = report if isinstance(report, Mapping) else {}
-        figures = {
-            k: v
-            for k, v in report.items()
-            if isinstance(v, int | float) or k in ("seconds", "step", "rejected")
-        }
-        return {"time": time, "event": kind, **figures}
+        figures = {key: part for key, part in report.items() if isinstance(part, FIGURE)}
+        tables = {key: report[key] for key in ("seconds", "step", "rejected") if key in report}
+        return {"time": time, "event": kind, **figures, **tables}
     if kind in SAID:
-        texts = {
-            k: clean(v)
-            for k, v in event.items()
-            if isinstance(v, str) and k not in ("event", "folder")
-        }
-        numbers = {k: v for k, v in event.items() if isinstance(v, int | float) and k != "time"}
+        apart = ("time", "event", "folder")
+        fields = {key: part for key, part in event.items() if key not in apart}
+        texts = {key: clean(text) for key, text in fields.items() if isinstance(text, str)}
+        numbers = {key: part for key, part in fields.items() if isinstance(part, FIGURE)}
         return {"time": time, "event": kind, **numbers, **texts}
     return {}
 
@@ -189,10 +184,8 @@ def _files(home: Path) -> dict[str, Any]:
     found = {}
     for path in sorted(home.rglob("*"))[:1000]:
         status = path.lstat()
-        found[path.relative_to(home).as_posix()] = {
-            "bytes": status.st_size,
-            "mode": f"{status.st_mode & 0o777:03o}",
-        }
+        name = path.relative_to(home).as_posix()
+        found[name] = {"bytes": status.st_size, "mode": f"{status.st_mode & 0o777:03o}"}
     return found
 
 

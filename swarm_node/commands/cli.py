@@ -120,7 +120,7 @@ def dispatch(argv: list[str]) -> None:
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
     if arguments[:1] in (["--help"], ["-h"]):
-        print(usage())
+        print(commands_page())
         return
     if arguments[:1] == ["--version"]:
         from importlib import metadata  # here: this import takes as long as all others together
@@ -130,7 +130,7 @@ def dispatch(argv: list[str]) -> None:
     if not arguments or arguments[0].startswith("-") or arguments[0].endswith(".toml"):
         arguments.insert(0, "run")
     if arguments[1:] in ([], ["--help"], ["-h"]) and (members := group(arguments[0])):
-        print(group_usage(arguments[0], members))
+        print(group_page(arguments[0], members))
         return
     name, entry, arguments = find(arguments)
     terminal.guard_libraries()
@@ -166,7 +166,7 @@ def saying(text: str) -> "Iterator[None]":
         line.cancel()
 
 
-def usage() -> str:
+def commands_page() -> str:
     """All commands, by what a user wants to do; a group in one line."""
     from swarm_node.commands.table import COMMANDS, GROUPS, group
     from swarm_node.common.command import Purpose
@@ -184,7 +184,7 @@ def usage() -> str:
     return "\n".join([USAGE, *lines.values(), "", HELP])
 
 
-def group_usage(name: str, members: "Mapping[str, ListedCommand]") -> str:
+def group_page(name: str, members: "Mapping[str, ListedCommand]") -> str:
     """The commands of a group."""
     words = {each: f"{each} {entry.arguments}" for each, entry in members.items()}
     width = max(map(len, words.values()))

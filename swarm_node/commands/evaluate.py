@@ -170,15 +170,17 @@ def wilson(right: float, total: int) -> tuple[float, float]:
         return 0.0, 1.0
     share, z2 = right / total, Z95 * Z95 / total
     centre = (share + z2 / 2) / (1 + z2)
-    half = Z95 * sqrt(share * (1 - share) / total + z2 / (4 * total)) / (1 + z2)
+    spread = sqrt(share * (1 - share) / total + z2 / (4 * total))
+    half = Z95 * spread / (1 + z2)
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
 def _row(task: str, scores: Sequence[float | None]) -> TaskAccuracy:
     scored = [score for score in scores if score is not None]
+    skipped = len(scores) - len(scored)
     low, high = wilson(sum(scored), len(scored))
     accuracy = sum(scored) / max(1, len(scored))
-    return TaskAccuracy(task, len(scored), len(scores) - len(scored), accuracy, low, high)
+    return TaskAccuracy(task, len(scored), skipped, accuracy, low, high)
 
 
 def command(argv: list[str]) -> None:

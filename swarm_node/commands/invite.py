@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 import msgspec
 from pydantic import Field
 
-from protocol.card import DAY, Card, network_of, swarm_of, told
+from protocol.card import DAY, Card, network_id, swarm_of, told
 from protocol.card import digest as digest_of
 from protocol.identity import Identity
 from protocol.member import ProofFault, certify, judge
@@ -104,7 +104,7 @@ def admit(argv: list[str]) -> None:
             "swarm admit needs FILE, the manifest, and --key, one of the keys listed in that "
             "manifest"
         )
-    named = network_of(card), card.number, digest_of(card)
+    named = network_id(card), card.number, digest_of(card)
     addresses = card.bootstrap[:MAX_ADDRESSES]
     invited = Invitation(addresses, swarm_of(card), (), 0, *named)
     print(encode(admitting(invited, card, load_or_create(config.key.expanduser()), b"")))

@@ -67,14 +67,13 @@ def _without_secrets(argv: list[str]) -> None:
     and keys of other programs. What was once in a process's environment stays readable there, so
     the process executes itself again.
     """
-    kept = {
-        name: value for name, value in os.environ.items() if name in KEPT or OPTION.fullmatch(name)
-    }
-    if STARTED_AGAIN not in os.environ and kept.keys() != os.environ.keys():
+    names = [name for name in os.environ if name in KEPT or OPTION.fullmatch(name)]
+    if STARTED_AGAIN not in os.environ and len(names) < len(os.environ):
+        variables = {name: os.environ[name] for name in names} | {STARTED_AGAIN: "1"}
         os.execve(  # noqa: S606
             sys.executable,
             [sys.executable, "-P", "-m", "swarm_node", "page", *argv],
-            {**kept, STARTED_AGAIN: "1"},
+            variables,
         )
 
 

@@ -133,11 +133,7 @@ def problems(answer: Mapping[str, Any]) -> list[str]:
                 "the network process is down and will be started again; training continues. If it "
                 "stays so, read network.log in the home"
             )
-        elif (
-            network.get("running")
-            and not network.get("addresses")
-            and network.get("uptime", 0.0) > SILENT_SECONDS
-        ):
+        elif network.get("running") and _is_silent(network):
             found.append(
                 "this node accepts no connections: look for the warning about its port or address "
                 "in the node's output"
@@ -145,16 +141,22 @@ def problems(answer: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def _is_silent(network: Mapping[str, Any]) -> bool:
+    """Whether nobody can have reached the network process, although it has run for a while."""
+    return not network.get("addresses") and network.get("uptime", 0.0) > SILENT_SECONDS
+
+
 def stalled(training: Mapping[str, Any]) -> str:
     """What is wrong where no round has ended for long, else "". A contributor has no rounds."""
     since = training["seconds_since"]
-    if "round" in training and since > max(
-        STALLED_SECONDS, STALLED_ROUNDS * training["round_seconds"]
-    ):
-        return (
-            f"training stands still: no round has ended for {since:.0f} s. See what the node "
-            "prints and how busy the machine is; if it stays so, stop the node and start it again"
-        )
+    if "round" in training:
+        patience = max(STALLED_SECONDS, STALLED_ROUNDS * training["round_seconds"])
+        if since > patience:
+            return (
+                f"training stands still: no round has ended for {since:.0f} s. See what the node "
+                "prints and how busy the machine is; if it stays so, stop the node and start it "
+                "again"
+            )
     if not begun(training) and since > START_SECONDS:
         return (
             f"no round has ended yet, {since:.0f} s after the start; a large model, or a download, "
@@ -178,7 +180,8 @@ def alone(answer: Mapping[str, Any]) -> str:
     asking = [f"{peer['peer']} has {peer['asks']}" for peer in peers if peer.get("asks")]
     if not asking or any(peer["authored"] and not peer["asks"] for peer in peers):
         return ""
-    own = ", ".join(f"{name} {version}" for name, version in answer.get("questions", {}).items())
+    questions = answer.get("questions", {})
+    own = ", ".join(f"{name} {version}" for name, version in questions.items())
     return (
         f"alone: {len(asking)} peers share, and none has this node's questions, which are of "
         f"{printable(own, 120)}: {printable(asking[0], 240)}; train with the same rows, template, "

@@ -121,7 +121,8 @@ def _visible(cards: Sequence[tuple[str, Room | None]], variables: Sequence[str])
 def _number_of(word: str, cards: Sequence[tuple[str, Room | None]]) -> int | None:
     if word.isascii() and word.isdigit():
         return int(word) if len(word) < 4 and int(word) < len(cards) else None
-    named = [number for number, (uuid, _) in enumerate(cards) if word and uuid.startswith(word)]
+    uuids = [uuid for uuid, _ in cards]
+    named = [number for number, uuid in enumerate(uuids) if word and uuid.startswith(word)]
     return named[0] if len(named) == 1 else None
 
 

@@ -93,7 +93,8 @@ def install(card: Gpu) -> str:
 def major(version: str) -> int:
     """The first number of a version; 0 where there is none."""
     number = version.partition(".")[0]
-    return int(number) if number.isascii() and number.isdigit() and len(number) < 6 else 0
+    is_number = number.isascii() and number.isdigit() and len(number) < 6
+    return int(number) if is_number else 0
 
 
 def _asked() -> list[Gpu]:
@@ -102,13 +103,14 @@ def _asked() -> list[Gpu]:
     for fields in FIELDS if program else ():
         query = f"--query-gpu={fields}", "--format=csv,noheader"
         if text := said(program, query, SMI_SECONDS):
-            return [_listed(line) for line in text.splitlines() if "," in line]
+            return [_gpu_in(line) for line in text.splitlines() if "," in line]
     return []
 
 
-def _listed(line: str) -> Gpu:
+def _gpu_in(line: str) -> Gpu:
     """The GPU in a line that nvidia-smi prints. Its words are made printable."""
-    name, driver, capability = (*(word.strip() for word in line.split(",")), "")[:3]
+    words = [word.strip() for word in line.split(",")]
+    name, driver, capability = (*words, "")[:3]
     is_number = capability.isascii() and capability.replace(".", "", 1).isdigit()
     number = float(capability) if is_number else 0.0
     return Gpu(printable(name), printable(driver), number)

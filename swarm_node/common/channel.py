@@ -12,12 +12,14 @@ import json
 import os
 import socket
 import sys
+import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from operator import methodcaller
+from queue import SimpleQueue
 from typing import IO, Any, Generic, TypeVar
 
 import msgspec
@@ -237,6 +239,24 @@ def inherited() -> socket.socket:
     return connection
 
 
+def orders_from(channel: Channel[In, Out]) -> "SimpleQueue[In]":
+    """A queue of what the parent orders, in a child that computes for long: a thread reads the
+    channel meanwhile. When the parent has gone, this process ends at once, whatever it computes,
+    since nobody needs the result.
+    """
+    orders: SimpleQueue[In] = SimpleQueue()
+    threading.Thread(target=_read_orders, args=(channel, orders), daemon=True).start()
+    return orders
+
+
+def _read_orders(channel: Channel[In, Out], orders: "SimpleQueue[In]") -> None:
+    try:
+        while (order := channel.receive()) is not None:
+            orders.put(order)
+    finally:
+        os._exit(1)  # a scoring process of this one ends when our end of its pipe closes
+
+
 @contextmanager
 def telling(send: Callable[[Failed], None]) -> Iterator[None]:
     """Wraps all that a child does: an exception in the context becomes its last message, and goes
@@ -250,10 +270,5 @@ def telling(send: Callable[[Failed], None]) -> Iterator[None]:
             traceback.print_exc()
         line = str(error) if by_user else " ".join(f"{type(error).__name__}: {error}".split())
         with suppress(OSError):  # the parent has gone
-            send(
-                Failed(
-                    line.encode(errors="replace").decode(),
-                    by_user,
-                    exit_code(error) == os.EX_TEMPFAIL,
-                )
-            )
+            words = line.encode(errors="replace").decode()
+            send(Failed(words, by_user, passing=exit_code(error) == os.EX_TEMPFAIL))

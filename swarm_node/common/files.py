@@ -155,11 +155,8 @@ def keep_private(folder: Path) -> None:
 def _close_to_others(path: Path) -> None:
     with suppress(OSError):
         status = path.lstat()
-        if (
-            stat.S_ISLNK(status.st_mode)
-            or status.st_uid != os.geteuid()
-            or not status.st_mode & 0o077
-        ):
+        is_own_file = status.st_uid == os.geteuid() and not stat.S_ISLNK(status.st_mode)
+        if not is_own_file or not status.st_mode & 0o077:
             return
         path.chmod(status.st_mode & 0o700)
 

@@ -70,11 +70,8 @@ def _without_login(word: re.Match[str]) -> str:
 
 def _secrets(environment: Mapping[str, str]) -> set[str]:
     """The secrets in these variables."""
-    found = {
-        value
-        for name, value in environment.items()
-        if _SECRET_NAME.search(name) and len(value) >= LONG
-    }
+    by_name = [value for name, value in environment.items() if _SECRET_NAME.search(name)]
+    found = {value for value in by_name if len(value) >= LONG}
     for value in environment.values():
         # A variable may hold several addresses, such as PIP_EXTRA_INDEX_URL
         for address in value.split() if "@" in value else ():

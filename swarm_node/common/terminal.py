@@ -155,7 +155,8 @@ def native_kept(what: str) -> Iterator[None]:
     in one line that begins with `what`, unless an error is raised, which says the same. Only in
     commands of ours: elsewhere Python's own streams may have no descriptors but these.
     """
-    if not all(isinstance(each, Escaping) and each.apart for each in (sys.stdout, sys.stderr)):
+    streams = sys.stdout, sys.stderr
+    if not all(isinstance(stream, Escaping) and stream.apart for stream in streams):
         yield
         return
     _native.keep()

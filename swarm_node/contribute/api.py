@@ -289,12 +289,12 @@ class ApiGenerator:
             raise RequestFailed(str(error), self._cure_of_broken(str(error))) from error
         if not 200 <= reply.status < 300:
             self._budget.settle(0)
-            raise self._refused(_complaint(reply), reply, body)
+            raise self._error_of(_complaint(reply), reply, body)
         try:
             answer = read_answer(reply.content, reply.kind)
         except Complained as error:
             self._budget.settle(0)
-            raise self._refused(error.complaint, reply, body) from error
+            raise self._error_of(error.complaint, reply, body) from error
         except EndedEarly as error:
             what = "the server's stream ends before it is done"
             raise RequestFailed(what, "look at what the server logs") from error
@@ -313,7 +313,7 @@ class ApiGenerator:
         shown = self._prompt_tokens(prompt) + answer.shown // CHARS_PER_TOKEN
         return max(answer.used, shown)
 
-    def _refused(self, complaint: Complaint, reply: Reply, body: Mapping[str, Any]) -> Exception:
+    def _error_of(self, complaint: Complaint, reply: Reply, body: Mapping[str, Any]) -> Exception:
         """What comes of a refusal: Learnt, Failed where another try or another prompt may help,
         else UserError.
         """

@@ -60,6 +60,10 @@ class Asker(Protocol):
         """The rewards of these answers to it."""
         ...
 
+    def fits(self, texts: Sequence[str]) -> bool:
+        """Whether these answers to it fit into one message."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Sent:
@@ -209,10 +213,17 @@ class Desk:
             return f"it has {len(text)} characters, and {MAX_EPISODE_CHARS} are the most"
         if text.encode("utf-8", "replace").decode() != text:  # half of a surrogate pair
             return "it has a character that no message can hold"
-        if text in [draft for draft, _ in self._drafts]:
+        return self._objection_to_more(text)
+
+    def _objection_to_more(self, text: str) -> str:
+        """Why a draft cannot stand next to those before; "" where it can."""
+        drafts = [draft for draft, _ in self._drafts]
+        if text in drafts:
             return "you have that answer already; write a different one"
-        if len(self._drafts) >= self._most:
+        if len(drafts) >= self._most:
             return f"{self._most} answers to a question are the most"
+        if not self._asker.fits([*drafts, text]):
+            return "your answers are longer together than a message can be; write a shorter one"
         return ""
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 
 from protocol import codec
+from protocol.limits import MAX_ROUND
 from protocol.messages import Episode, PeerId, Question, RolloutGroup, Round
 from swarm_node.common.batched import paired
 from swarm_node.common.errors import UserError, printable, reason_of
@@ -43,13 +44,15 @@ SAME_TEXT, ALL_WRONG, ALL_RIGHT, AS_GOOD = (
     "all right",
     "of equal reward",
 )
+TOO_LONG = "of more text than a message holds"
 EASIER = "name easier tasks, or tell the model with --environment.system how to answer"
 SEVERAL = Skipped("question of several turns: swarm-node run plays them")
-REMEDIES = {  # why a group is uninformative -> what to change
+REMEDIES = {  # why a group is not published -> what to change
     SAME_TEXT: "raise --temperature",
     ALL_WRONG: EASIER,
     AS_GOOD: EASIER,
     ALL_RIGHT: "name harder tasks",
+    TOO_LONG: "lower --samples or --max-tokens",
 }
 
 Complete = Callable[[str], tuple[Episode, ...] | Skipped]
@@ -79,7 +82,7 @@ class Contributor:
         self.asking: Question | None = None
         self.newest: tuple[str, ...] = ()
         self.skipped: Counter[str] = Counter()
-        self._in_vain: Counter[str] = Counter()  # reason -> groups since the last informative one
+        self._in_vain: Counter[str] = Counter()  # reason -> groups since the last published one
         self._told = 0  # how many of these groups there were at the last warning
         self._example = ""  # a completion of the last of these groups
 
@@ -116,13 +119,22 @@ class Contributor:
         (rewards,) = rewards_of_texts(self._environment, [(self.asking, texts)])
         return rewards
 
+    def fits(self, texts: Sequence[str]) -> bool:
+        """Whether these answers to the question that is asked now fit into one message."""
+        assert self.asking is not None
+        # A message has two completions at least
+        together = texts if len(texts) > 1 else (*texts, "")
+        completions = tuple(Episode.of(text=text, ended=True) for text in together)
+        last = Round(MAX_ROUND)  # no round has a longer number
+        return _travels(Group.of_text(self._peer_id, last, self.asking, completions).message())
+
     def task(self) -> str:
         """The task of the question that is asked now."""
         return f"{self.asking.dataset}/{self.asking.config_id}" if self.asking else ""
 
     def why_in_vain(self) -> str:
-        """A warning with a remedy after MANY uninformative groups in a row, and at each doubling;
-        else "".
+        """A warning with a remedy after MANY groups in a row that teach nothing or are too long,
+        and at each doubling; else "".
         """
         if (many := self._in_vain.total()) < max(MANY, 2 * self._told):
             return ""
@@ -130,7 +142,7 @@ class Contributor:
         found = ", ".join(f"{count} {reason}" for reason, count in self._in_vain.most_common())
         (reason, _), *_ = self._in_vain.most_common(1)
         return (
-            f"{many} groups in a row would teach nothing, {found}, such as {self._example!r}: "
+            f"{many} groups in a row were not published, {found}, such as {self._example!r}: "
             f"{REMEDIES[reason]}"
         )
 
@@ -162,7 +174,20 @@ class Contributor:
             return Skipped(
                 SAME_TEXT if alike else {0.0: ALL_WRONG, 1.0: ALL_RIGHT}.get(rewards[0], AS_GOOD)
             )
-        return Group.written(self._peer_id, now, question, completions)
+        group = Group.of_text(self._peer_id, now, question, completions)
+        if not _travels(group.message()):
+            self._example = printable(completions[0].text, EXAMPLE)
+            return Skipped(TOO_LONG)
+        return group
+
+
+def _travels(message: RolloutGroup) -> bool:
+    """Whether a group is small enough for a message."""
+    try:
+        codec.encode(message)
+    except ValueError:
+        return False
+    return True
 
 
 def name_of(message: RolloutGroup) -> str:

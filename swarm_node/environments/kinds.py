@@ -177,8 +177,7 @@ def held_out(environment: ScoredEnvironment, count: int) -> list[Question]:
             f"{page * HELD_OUT_ROUNDS}: ask for fewer, with --questions or validation.questions"
         )
     sizes = [page] * full + [rest] * (rest > 0)
-    return [
-        q
-        for now, size in enumerate(sizes)
-        for q in environment.sample(EVALUATION, Round(now), size)
-    ]
+    questions: list[Question] = []
+    for now, size in enumerate(sizes):
+        questions += environment.sample(EVALUATION, Round(now), size)
+    return questions

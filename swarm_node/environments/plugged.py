@@ -3,6 +3,9 @@ the scoring process.
 
 The node itself never imports the class. Another process imports it, prints what it declares, and
 ends (`declare` in `scoring/server.py`).
+
+Such classes are other people's (docs/tutorials/own_task.md). So what a class has to have can grow
+only by attributes that may be missing, as `turns` and `probe` may.
 """
 
 import subprocess
@@ -101,26 +104,18 @@ class PluggedKind(EnvironmentKind):
             raise UserError(f"environment {self.target}: {where}: {first['msg']}") from error
 
     def _asked(self) -> "subprocess.CompletedProcess[str]":
-        return run_within(
-            SECONDS,
-            [sys.executable, "-s", "-P", "-B", "-m", "swarm_node.scoring.server", self.target],
-            env=clean_environment(KEPT_VARIABLES, SET_VARIABLES),
-            cwd="/",
-        )
+        server = "swarm_node.scoring.server"
+        command = [sys.executable, "-s", "-P", "-B", "-m", server, self.target]
+        variables = clean_environment(KEPT_VARIABLES, SET_VARIABLES)
+        return run_within(SECONDS, command, env=variables, cwd="/")
 
     def start(self, tasks: Sequence[str], config: HasEnvironments) -> ScoredEnvironment:
         settings, facts = config.environment, self.facts
         scoring = ScoringPool(
             lambda: ScoringClient(self.target, facts.version, settings.time_limit), slow_workers()
         )
-        common = (
-            facts.name,
-            facts.version,
-            facts.tasks,
-            tasks,
-            scoring,
-            RewardRule(settings.scoring),
-        )
+        rule = RewardRule(settings.scoring)
+        common = facts.name, facts.version, facts.tasks, tasks, scoring, rule
         if facts.turns > 1:
             return ScoredEnvironment(*common, turns=facts.turns, probe=facts.probe)
         return ScoredEnvironment(*common, Answers.configured(settings))

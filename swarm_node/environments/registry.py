@@ -24,13 +24,10 @@ def kinds(use: tuple[str, ...]) -> tuple[EnvironmentKind, ...]:
     loaded.
     """
     points = plugins.registered(KIND)
-    shipped = {
-        name: plugins.load(KIND, name) for name, point in points.items() if plugins.is_ours(point)
-    }
-    return (
-        *[shipped.pop(name, None) or PluggedKind(_place(name)) for name in use],
-        *shipped.values(),
-    )
+    ours = [name for name, point in points.items() if plugins.is_ours(point)]
+    shipped = {name: plugins.load(KIND, name) for name in ours}
+    named = [shipped.pop(name, None) or PluggedKind(_place(name)) for name in use]
+    return (*named, *shipped.values())
 
 
 def _place(name: str) -> str:
@@ -95,8 +92,9 @@ def candidates(config: HasEnvironments, larger: bool) -> tuple[str, ...]:
 
 def names_tasks(config: HasEnvironments) -> bool:
     """Whether a configuration names tasks, or questions of the user's own."""
-    settings = config.environment
-    return bool(settings.tasks) or any(kind.brought(config) for kind in kinds(settings.use))
+    if config.environment.tasks:
+        return True
+    return any(kind.brought(config) for kind in kinds(config.environment.use))
 
 
 def by_kind(config: HasEnvironments) -> list[tuple[EnvironmentKind, list[str]]]:
@@ -117,7 +115,8 @@ def leaving(config: HasEnvironments) -> str:
     """A sentence on the user's data that completions take off this machine, or that stays there as
     the network is off; empty if all questions are public.
     """
-    what = " and ".join(said for kind, _ in by_kind(config) if (said := kind.leaves(config)))
+    by_kinds = [kind.leaves(config) for kind, _ in by_kind(config)]
+    what = " and ".join(filter(None, by_kinds))
     if not what:
         return ""
     network = getattr(config, "network", None)  # a node has one, a simulation has none

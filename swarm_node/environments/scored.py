@@ -251,11 +251,13 @@ class ScoredEnvironment:
         self.notes: Sequence[tuple[bool, str]] = ()
         self.asked = self.tasks
         self._several = turns > 1
-        self._known = Catalogue({name: (version, catalogue)}, {name: turns} if turns > 1 else {})
+        several = {name: turns} if turns > 1 else {}
+        self._known = Catalogue({name: (version, catalogue)}, several)
         self._rule, self._answers = rule, answers
         self._probes: contract.Episodes = SINGLE_PROBES
         if self._several:
-            self._probes = tuple(tuple(probe[: end + 1]) for end in range(len(probe)))
+            beginnings = [probe[: end + 1] for end in range(len(probe))]
+            self._probes = tuple(map(tuple, beginnings))
         self._shots: dict[tuple[str, str], list[Shot]] = {}  # by task, one more than a prompt shows
         self._digests: dict[tuple[str, str], str] = {}  # by task
         self.scoring = scoring
@@ -280,7 +282,8 @@ class ScoredEnvironment:
         tasks = self.tasks if author == HELD_OUT else self.asked
         whole, seed = len(tasks), seed_of(author, now)
         first = (seed_of(author, Round(0)) + now * count) % whole if count % whole else 0
-        return [self._question(tasks[(first + k) % whole], seed, k) for k in range(count)]
+        in_turn = [tasks[(first + index) % whole] for index in range(count)]
+        return [self._question(task, seed, index) for index, task in enumerate(in_turn)]
 
     @property
     def catalogue(self) -> Catalogue:
@@ -297,18 +300,17 @@ class ScoredEnvironment:
 
     def bare(self, questions: Sequence[Question]) -> list[str | Skipped]:
         """Prompts without shots, which are the same on all nodes."""
-        found: dict[Question, str | Skipped] = {}
+        prompts: dict[Question, str | Skipped] = {}
         for question in questions:
-            prompt = self._refused(question) or self._prompts.use(question)
+            prompt = self._why_left_out(question) or self._prompts.use(question)
             if prompt is not None:
-                found[question] = prompt
-        missing = [q for q in dict.fromkeys(questions) if q not in found]
+                prompts[question] = prompt
+        missing = [question for question in dict.fromkeys(questions) if question not in prompts]
         replies = self.scoring.ask([self._request(question, None) for question in missing])
         for question, reply in paired(missing, replies):
-            found[question] = self._prompts[question] = (
-                reply if isinstance(reply, str) else skipped(reply)
-            )
-        return [found[q] for q in questions]
+            prompt = reply if isinstance(reply, str) else skipped(reply)
+            prompts[question] = self._prompts[question] = prompt
+        return [prompts[question] for question in questions]
 
     def play(self, asked: Sequence[ToPlay]) -> list[Plays]:
         """See interfaces.Environment. Rewards of questions of one turn are remembered."""
@@ -328,7 +330,7 @@ class ScoredEnvironment:
                 plays[key] = ()
         replies = self.scoring.ask([asking.request for asking in unplayed.values()])
         for (key, asking), reply in paired(unplayed.items(), replies):
-            plays[key] = self._played(asking, reply)
+            plays[key] = self._rewarded_plays(asking, reply)
             if not self._several:
                 self._rewards[key] = _rewards(plays[key])
         return [plays[key] for key in keys]
@@ -343,7 +345,7 @@ class ScoredEnvironment:
         """
         if self._several:
             return self.bare(questions)
-        return [self._refused(question) or "" for question in questions]
+        return [self._why_left_out(question) or "" for question in questions]
 
     def _read(self, turns: Written) -> tuple[Turn, ...]:
         """The turns as the source is to read them: of an answer at one go, what its form takes for
@@ -353,14 +355,12 @@ class ScoredEnvironment:
             return tuple(turns)
         return tuple(Turn(self._answers.read(turn.text)) for turn in turns)
 
-    def _played(self, asking: _Unplayed, reply: Reply) -> Plays:
+    def _rewarded_plays(self, asking: _Unplayed, reply: Reply) -> Plays:
         """The scoring process's replays of these episodes, with rewards in place of scores."""
         if not isinstance(reply, list):
             return skipped(reply)
-        return tuple(
-            self._rewarded(asking.opening, turns, replay)
-            for turns, replay in paired(asking.episodes, reply)
-        )
+        pairs = paired(asking.episodes, reply)
+        return tuple(self._rewarded(asking.opening, turns, replay) for turns, replay in pairs)
 
     def _rewarded(self, opening: str, turns: Written, replay: Replay | Skipped) -> Played | Skipped:
         if isinstance(replay, Skipped):
@@ -379,12 +379,12 @@ class ScoredEnvironment:
         once in a process and never stored, since code may change while its version stays.
         """
         if task not in self._digests:
-            found = self._behaviour(task)
+            behaviour = self._behaviour(task)
             # A second try if one failed: the first question of a task may spend its budget on what
             # it has to load.
-            self._digests[task] = codec.environment_digest(
-                found if all(found) else self._behaviour(task), self.salt
-            )
+            if not all(behaviour):
+                behaviour = self._behaviour(task)
+            self._digests[task] = codec.environment_digest(behaviour, self.salt)
         return self._digests[task]
 
     def _behaviour(self, task: tuple[str, str]) -> list[list[str]]:
@@ -407,7 +407,7 @@ class ScoredEnvironment:
     def close(self) -> None:
         self.scoring.close()
 
-    def _refused(self, question: Question) -> Skipped | None:
+    def _why_left_out(self, question: Question) -> Skipped | None:
         """Why this node takes no part in a question, a local one or a peer's: it is unknown, or its
         environment does otherwise here. None where it takes part.
         """
@@ -420,7 +420,8 @@ class ScoredEnvironment:
         """The prompt. A question is never among its own shots."""
         count = self._answers.count(question.config_id)
         shots = self._shots_of(self._shot_task(question), count) if count else []
-        return self._answers.prompt(asked, [shot for shot in shots if shot[0] != asked][:count])
+        of_others = [shot for shot in shots if shot[0] != asked]
+        return self._answers.prompt(asked, of_others[:count])
 
     def _shot_task(self, question: Question) -> tuple[str, str]:
         """The task from which this question's shots come."""
@@ -440,14 +441,14 @@ class ScoredEnvironment:
                     f"questions of {self.name} have no answers to show as examples: set "
                     "environment.shots to 0"
                 )
-            pairs = {
-                prompt: answer
-                for prompt, answer in paired(prompts, answers)
-                if isinstance(prompt, str)
-            }
-            shots = [
-                (prompt, answer) for prompt, answer in pairs.items() if isinstance(answer, str)
-            ]
+            by_prompt: dict[str, Reply] = {}
+            for prompt, answer in paired(prompts, answers):
+                if isinstance(prompt, str):
+                    by_prompt[prompt] = answer
+            shots: list[Shot] = []
+            for prompt, answer in by_prompt.items():
+                if isinstance(answer, str):
+                    shots.append((prompt, answer))
             self._shots[task] = shots[: count + 1]
         return self._shots[task]
 
@@ -508,12 +509,11 @@ class Mixture:
             return self._of_tasks(self.chooser(now, count), author, now)
         names = list(self._environments)
         share, rest = divmod(count, len(names))
-        lucky = {names[(now * rest + k) % len(names)] for k in range(rest)}
-        asked = (
-            each.sample(author, now, share + (name in lucky))
-            for name, each in self._environments.items()
-        )
-        return [question for questions in asked for question in questions]
+        get_one_more = {names[(now * rest + k) % len(names)] for k in range(rest)}
+        questions: list[Question] = []
+        for name, environment in self._environments.items():
+            questions += environment.sample(author, now, share + (name in get_one_more))
+        return questions
 
     def held_out(self, of_each: int) -> list[Question]:
         """Held-out questions, `of_each` of every task, or as many as one round can hold."""
@@ -543,9 +543,7 @@ class Mixture:
         chosen: list[str] = []
         for environment in self._environments.values():
             if self._at_once:
-                left = [
-                    task for task in environment.tasks if rewards.get("/".join(task), 0.0) < LEARNED
-                ]
+                left = [task for task in environment.tasks if not _is_learned(task, rewards)]
                 environment.asked = tuple(left[: self._at_once]) or environment.tasks
             chosen += map("/".join, environment.asked)
         return tuple(chosen)
@@ -594,6 +592,10 @@ class Mixture:
         for name, environment in self._environments.items():
             routes[name] = partial(_guarded, method(environment))
         return routed(items, name_of, routes)
+
+
+def _is_learned(task: tuple[str, str], rewards: Mapping[str, float]) -> bool:
+    return rewards.get("/".join(task), 0.0) >= LEARNED
 
 
 def _guarded(ask: Callable[[Sequence[A]], list[R]], asked: Sequence[A]) -> list[R | Skipped]:

@@ -8,6 +8,8 @@ completions of 0.5 B on an H200 (docs/results/speed.md).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import compress
+from math import prod
 from typing import Any, Protocol
 
 import torch
@@ -75,12 +77,8 @@ class Slots:
     @classmethod
     def start(cls, count: int, device: torch.device) -> "Slots":
         nothing = torch.zeros(count, dtype=torch.long, device=device)
-        return cls(
-            nothing,
-            nothing,
-            torch.ones_like(nothing, dtype=torch.bool),
-            torch.zeros(count, device=device),
-        )
+        running = torch.ones_like(nothing, dtype=torch.bool)
+        return cls(nothing, nothing, running, torch.zeros(count, device=device))
 
     def only(self, slots: Tensor) -> "Slots":
         """These slots alone, in this order."""
@@ -153,14 +151,14 @@ class _Recorded:
         """`beside`: another recording, whose memory this one uses, too: they are never replayed at
         the same time, and what one returns is read before the next.
         """
-        self._uniform, self._at, self._graph = uniform.clone(), at.clone(), torch.cuda.CUDAGraph()
+        self._uniform, self._at = uniform.clone(), at.clone()
+        self._graph = torch.cuda.CUDAGraph()
         self._drawing = drawing  # holds a tensor that the recording reads
         pool = None if beside is None else beside._graph.pool()
         # On the current device, which may be another one in this thread, it would record nothing
         with torch.cuda.device(uniform.device), torch.cuda.graph(self._graph, pool=pool):
-            after, self._taken = drawing(
-                decoder.step(self._at.token, self._at.running), self._uniform, self._at
-            )
+            logits = decoder.step(self._at.token, self._at.running)
+            after, self._taken = drawing(logits, self._uniform, self._at)
             self._at.copy_(after)
 
     def __call__(self, uniform: Tensor, at: Slots) -> tuple[Slots, Tensor]:
@@ -194,19 +192,18 @@ class Graphs:
             self._moves, self._recorded = size[0], {}
         tokens = torch.empty(uniform.shape, dtype=at.token.dtype, device=uniform.device)
         log_probs = torch.empty(uniform.shape, device=uniform.device)
-        for k, one in enumerate(uniform.unbind(0)):
+        for k, of_step in enumerate(uniform.unbind(0)):
             if size not in self._recorded:
                 self._recorded[size] = None
-                after, tokens[k : k + 1], log_probs[k : k + 1] = block(
-                    decoder, drawing, one[None], at
-                )
+                after, new_tokens, new_log_probs = block(decoder, drawing, of_step[None], at)
+                tokens[k], log_probs[k] = new_tokens[0], new_log_probs[0]
             else:
                 recorded = self._recorded[size]
                 if recorded is None:
                     beside = next(filter(None, self._recorded.values()), None)
-                    recorded = _Recorded(decoder, drawing, one, at, beside)
+                    recorded = _Recorded(decoder, drawing, of_step, at, beside)
                     self._recorded[size] = recorded
-                after, taken = recorded(one, at)
+                after, taken = recorded(of_step, at)
                 tokens[k], log_probs[k] = after.token, taken
             at = after
         return at.clone(), tokens, log_probs
@@ -234,18 +231,20 @@ class Distinct:
         self._slot_of = [self._slot_of[slot] for slot in slots.flatten().tolist()]
 
     def step(self, tokens: Tensor, running: Tensor) -> Tensor:
-        reached = list(zip(self._slot_of, tokens.tolist(), strict=True))
-        distinct = dict.fromkeys(
-            one for one, runs in zip(reached, running.tolist(), strict=True) if runs
-        )
-        used, there = len({slot for slot, _ in distinct}), self._shape[0] * self._shape[1]
-        if used < len(distinct) or used <= COMPACT_BELOW * there:
-            placed = self._rearranged(list(distinct))
+        # What a slot here continues: a slot of the decoder, and the token that follows it
+        pairs = list(zip(self._slot_of, tokens.tolist(), strict=True))
+        runs = running.tolist()
+        distinct = list(dict.fromkeys(compress(pairs, runs)))
+        parents = {slot for slot, _ in distinct}
+        shares_a_parent = len(parents) < len(distinct)
+        if shares_a_parent or len(parents) <= COMPACT_BELOW * prod(self._shape):
+            placed = self._rearranged(distinct)
         else:
             placed = {(slot, token): slot for slot, token in distinct}
-        fed = torch.zeros(self._shape[0] * self._shape[1], dtype=torch.long)
-        fed[list(placed.values())] = torch.tensor([token for _, token in placed])
-        self._slot_of = [placed.get(one, 0) for one in reached]  # ended slots are never read
+        fed = torch.zeros(prod(self._shape), dtype=torch.long)
+        slots, next_tokens = list(placed.values()), [token for _, token in placed]
+        fed[slots] = torch.tensor(next_tokens)
+        self._slot_of = [placed.get(pair, 0) for pair in pairs]  # ended slots are never read
         logits = self._decoder.step(fed, running)
         return logits if self._slot_of == list(range(len(logits))) else logits[self._slot_of]
 
@@ -255,8 +254,8 @@ class Distinct:
         """
         group = self._shape[1]
         rows: dict[int, list[tuple[int, int]]] = {}
-        for one in distinct:
-            rows.setdefault(one[0] // group, []).append(one)
+        for slot, token in distinct:
+            rows.setdefault(slot // group, []).append((slot, token))
         width = max(map(len, rows.values()))
         self._shape = len(rows), width
         padded: list[list[int]] = []  # -1: a slot without a parent, as many in each row
@@ -264,8 +263,7 @@ class Distinct:
             parents = [slot for slot, _ in row]
             padded.append(parents + [-1] * (width - len(row)))
         self._decoder.keep(torch.tensor(padded))
-        return {
-            one: width * number + k
-            for number, row in enumerate(rows.values())
-            for k, one in enumerate(row)
-        }
+        placed: dict[tuple[int, int], int] = {}
+        for number, row in enumerate(rows.values()):
+            placed |= {pair: width * number + k for k, pair in enumerate(row)}
+        return placed

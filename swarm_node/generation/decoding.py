@@ -57,9 +57,15 @@ def pad_left(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """ids, attention mask and positions, each [prompts, longest]."""
     width = max(map(len, prompts))
-    ids = to_device([[pad_id] * (width - len(p)) + list(p) for p in prompts], device)
-    mask = to_device([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device)
-    return ids, mask, (mask.cumsum(1) - 1).clamp_min(0)
+    padded: list[list[int]] = []
+    attended: list[list[int]] = []
+    for prompt in prompts:
+        pads = width - len(prompt)
+        padded.append([pad_id] * pads + list(prompt))
+        attended.append([0] * pads + [1] * len(prompt))
+    mask = to_device(attended, device)
+    positions = (mask.cumsum(1) - 1).clamp_min(0)
+    return to_device(padded, device), mask, positions
 
 
 def _forward(policy: Policy, **inputs: Any) -> Any:
@@ -77,7 +83,8 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # transformers carries no
         super().__init__()
         self.lazy_initialization(layer.keys, layer.values)
         self._seen: int = layer.keys.shape[-2]
-        self.keys, self.values = (self._roomy(x, rows, room) for x in (layer.keys, layer.values))
+        self.keys = self._roomy(layer.keys, rows, room)
+        self.values = self._roomy(layer.values, rows, room)
 
     def _roomy(self, x: Tensor, rows: Tensor, room: int) -> Tensor:
         _, heads, seen, dim = x.shape
@@ -114,9 +121,13 @@ def _joined(caches: Sequence[Any]) -> Any:
             if getattr(first, name, None) is not None:
                 parts = [getattr(layer, name) for layer in (first, *others)]
                 width = parts[0].shape[2]
-                padded = [F.pad(part, (0, 0, width - part.shape[2], 0)) for part in parts]
-                setattr(first, name, torch.cat(padded))
+                setattr(first, name, torch.cat([_widened(part, width) for part in parts]))
     return whole
+
+
+def _widened(part: Tensor, width: int) -> Tensor:
+    """Keys or values with pads before them, so that they are of `width` positions."""
+    return F.pad(part, (0, 0, width - part.shape[2], 0))
 
 
 class ModelDecoder:
@@ -144,20 +155,16 @@ class ModelDecoder:
         for part in parts:
             fed = {"input_ids": ids, "attention_mask": mask, "position_ids": positions}
             if self._recurrent:
-                fed = {
-                    "input_ids": to_device(
-                        [list(prompts[index]) for index in part], self._policy.device
-                    )
-                }
+                of_one_length = [list(prompts[index]) for index in part]
+                fed = {"input_ids": to_device(of_one_length, self._policy.device)}
             outputs.append(_forward(self._policy, **fed, use_cache=True, logits_to_keep=1))
         self._name = next(name for name in CACHES if name in outputs[0])
         fed_as = [index for part in parts for index in part]
-        places = [fed_as.index(k) for k in range(len(prompts)) for _ in range(group_size)]
-        rows = to_device(places, self._policy.device)
+        row_of_prompt = [fed_as.index(k) for k in range(len(prompts))]
+        rows = to_device(row_of_prompt, self._policy.device).repeat_interleave(group_size)
         self._cache = _joined([output[self._name] for output in outputs])
-        self._attends = any(
-            getattr(layer, "keys", None) is not None for layer in self._cache.layers
-        )
+        keys_of_layers = [getattr(layer, "keys", None) for layer in self._cache.layers]
+        self._attends = any(keys is not None for keys in keys_of_layers)
         for k, layer in enumerate(self._cache.layers):
             if type(layer) is DynamicLayer:
                 self._cache.layers[k] = RoomyLayer(layer, rows, max_new)
@@ -171,12 +178,12 @@ class ModelDecoder:
         """Nothing to do: `prefill` has made room for all."""
 
     def step(self, tokens: Tensor, running: Tensor) -> Tensor:
-        self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], dim=1)
-        seen = (
-            {"attention_mask": self._mask, "position_ids": self._position} if self._attends else {}
-        )
-        cache = {self._name: self._cache}
-        output = _forward(self._policy, input_ids=tokens[:, None], use_cache=True, **cache, **seen)
+        of_new_tokens = self._mask.new_ones(len(tokens), 1)
+        self._mask = torch.cat([self._mask, of_new_tokens], dim=1)
+        fed = {"input_ids": tokens[:, None], self._name: self._cache}
+        if self._attends:
+            fed |= {"attention_mask": self._mask, "position_ids": self._position}
+        output = _forward(self._policy, **fed, use_cache=True)
         self._position = self._position + 1
         logits: Tensor = output.logits[:, -1]
         return logits
@@ -189,10 +196,10 @@ class ModelDecoder:
 
 def _by_length(sequences: Sequence[Sequence[int]]) -> list[list[int]]:
     """Numbers of the sequences of each length, the longest first."""
-    found: dict[int, list[int]] = {}
-    for index in sorted(range(len(sequences)), key=lambda index: -len(sequences[index])):
-        found.setdefault(len(sequences[index]), []).append(index)
-    return list(found.values())
+    by_length: dict[int, list[int]] = {}
+    for index, sequence in enumerate(sequences):
+        by_length.setdefault(len(sequence), []).append(index)
+    return [by_length[length] for length in sorted(by_length, reverse=True)]
 
 
 class RecomputeDecoder:
@@ -221,9 +228,8 @@ class RecomputeDecoder:
         return self._forward()
 
     def keep(self, slots: Tensor) -> None:
-        self._sequences = [
-            self._sequences[slot].copy() for slot in on_host(slots.flatten()).tolist()
-        ]
+        kept = on_host(slots.flatten()).tolist()
+        self._sequences = [self._sequences[slot].copy() for slot in kept]
 
     def _forward(self) -> Tensor:
         parts: list[Tensor] = [torch.empty(0)] * len(self._sequences)

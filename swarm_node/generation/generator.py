@@ -47,6 +47,7 @@ from swarm_node.settings import GenerationConfig
 # a card they are never merged: memory is what it lacks
 UNMERGED_UP_TO = 16
 TOO_LONG = Skipped("prompt longer than the context")
+OUT_OF_MEMORY = Skipped("out of device memory")
 PROMPTS = 32  # prompts whose keys and values are held at once, if the base is shared to save memory
 
 
@@ -85,18 +86,23 @@ class TokenBuffer:
     @classmethod
     def start(cls, limit: int, rows: int, pad_id: int, device: torch.device) -> "TokenBuffer":
         ids = torch.full((limit, rows), pad_id, device=device)
-        return cls(ids, torch.zeros(limit, rows, device=device), torch.zeros_like(ids[0]))
+        log_probs = torch.zeros(limit, rows, device=device)
+        return cls(ids, log_probs, lengths=torch.zeros_like(ids[0]))
 
     def add(self, row: Tensor, tokens: Tensor, log_probs: Tensor, lengths: Tensor) -> None:
         """The next steps of some rows, [steps, slots], and their length [slots] after these."""
         new = slice(self.steps, self.steps + len(tokens))
-        self.ids[new, row], self.log_probs[new, row], self.lengths[row] = tokens, log_probs, lengths
+        self.ids[new, row] = tokens
+        self.log_probs[new, row] = log_probs
+        self.lengths[row] = lengths
         self.steps += len(tokens)
 
     def split(self, group_size: int) -> list[list[Sampled]]:
         """The completions, by prompt. Diverged where the model gave no probabilities."""
-        parts = (on_host(part).tolist() for part in (self.ids.T, self.log_probs.T, self.lengths))
-        sampled = [Sampled(i[:n], p[:n]) for i, p, n in zip(*parts, strict=True)]
+        ids, log_probs = on_host(self.ids.T).tolist(), on_host(self.log_probs.T).tolist()
+        sampled: list[Sampled] = []
+        for row, length in enumerate(on_host(self.lengths).tolist()):
+            sampled.append(Sampled(ids[row][:length], log_probs[row][:length]))
         if any(isnan(log_prob) for completion in sampled for log_prob in completion.log_probs):
             raise Diverged(
                 "the model gives no probabilities any more: its weights are damaged, and are not "
@@ -120,24 +126,22 @@ class BatchGenerator:
         its logits agree. `graphs`: steps are replayed where that works, which is on CUDA.
         """
         self._policy, self._config = policy, config
-        self._stops, self._turn_stops = (
-            Stops(policy, config.stop),
-            Stops(policy, config.stop, calls=True),
-        )
+        self._stops = Stops(policy, config.stop)
+        self._turn_stops = Stops(policy, config.stop, calls=True)
         self._decoder_type = choose_decoder(policy, decoder)
         # Whether one decoder serves all rounds, and where it is between them
         self._beside = unmerged(policy, config.max_completion_length)
-        self._persists = (
-            self._decoder_type is LlamaDecoder
-            and policy.precision.plain
-            and (self._beside or (policy.keeps_decoder and shares(policy.device)))
+        may_persist = self._decoder_type is LlamaDecoder and policy.precision.plain
+        self._persists = may_persist and (
+            self._beside or (policy.keeps_decoder and shares(policy.device))
         )
         self._between: list[tuple[LlamaDecoder, Graphs]] = []
         self._pace = ConcurrencyLimit(policy.concurrent_tokens, config.max_completion_length)
         # A CPU is not waited for, so the end of a completion is noticed at once.
         self._block = 1 if policy.device.type == "cpu" else BLOCK
-        known = graphs and policy.device.type == "cuda" and self._decoder_type is LlamaDecoder
-        self.replays = known and policy.works("CUDA graphs", partial(replays, policy))
+        on_cuda = graphs and policy.device.type == "cuda"
+        may_replay = on_cuda and self._decoder_type is LlamaDecoder
+        self.replays = may_replay and policy.works("CUDA graphs", partial(replays, policy))
         if config.max_completion_length >= policy.context_length:
             raise UserError(
                 f"max_completion_length {config.max_completion_length} leaves no room for a "
@@ -230,19 +234,19 @@ class Decoding:
         that is longer than the model's context allows is skipped. `first`: see `Writes`.
         """
         encoded, fits = fitting(self.policy, self.config, contexts)
-        found: dict[int, Completions | Skipped] = {}
-        done, most = 0, len(fits) if self.policy.base is None else PROMPTS
+        results: list[Completions | Skipped] = [TOO_LONG] * len(encoded)
+        most = len(fits) if self.policy.base is None else PROMPTS
+        done = 0
         while done < len(fits):
-            rest = [encoded[i] for i in fits[done : done + most]]
-            some = rest[: max(1, self.pace.admits(fmean(map(len, rest))) // group_size)]
-            sampled = self._sample(some, group_size, stream, first + done * group_size)
-            self.pace.saw([len(one.ids) for group in sampled for one in group])
-            for i, group in paired(fits[done : done + len(some)], sampled):
-                found[i] = (
-                    self._finished(encoded[i], group) if group else Skipped("out of device memory")
-                )
-            done += len(some)
-        return [found.get(i, TOO_LONG) for i in range(len(encoded))]
+            waiting = [encoded[i] for i in fits[done : done + most]]
+            rows = self.pace.admits(fmean(map(len, waiting)))
+            prompts = waiting[: max(1, rows // group_size)]
+            groups = self._sample(prompts, group_size, stream, first + done * group_size)
+            self.pace.saw([len(sampled.ids) for group in groups for sampled in group])
+            for i, group in paired(fits[done : done + len(prompts)], groups):
+                results[i] = self._finished(encoded[i], group) if group else OUT_OF_MEMORY
+            done += len(prompts)
+        return results
 
     def _sample(
         self, prompts: list[list[int]], group_size: int, stream: str, first: int
@@ -369,12 +373,13 @@ def fitting(
     """The ids of each context, and the indices of those behind which there is room for a
     completion. Only these have rows in the stream of uniform numbers.
     """
-    encoded = [
-        policy.encode_prompt(context) if isinstance(context, str) else list(context)
-        for context in contexts
-    ]
+    encoded = [_ids_of(policy, context) for context in contexts]
     room = policy.context_length - config.max_completion_length
     return encoded, [i for i, ids in enumerate(encoded) if 0 < len(ids) <= room]
+
+
+def _ids_of(policy: Policy, context: str | Sequence[int]) -> list[int]:
+    return policy.encode_prompt(context) if isinstance(context, str) else list(context)
 
 
 def _halved(whole: int, needed: int) -> int:
@@ -420,10 +425,11 @@ def replays(policy: Policy) -> bool | None:
     """Whether replayed steps give the same log-probs as plain steps. None if they fail."""
     vocabulary = policy.model.get_input_embeddings().weight.shape[0]
     prompts = [[7 % vocabulary, 11 % vocabulary, 3 % vocabulary], [5 % vocabulary]]
-    drawing = Drawing(1.0, torch.tensor([-1], device=policy.device), Astray(0.0))
+    no_token = torch.tensor([-1], device=policy.device)  # none ends a completion
+    drawing = Drawing(1.0, no_token, Astray(0.0))
     uniform = torch.full((6, 4), 0.5, dtype=torch.float64, device=policy.device)
 
-    def written(work: Work) -> Tensor:
+    def log_probs_by(work: Work) -> Tensor:
         decoder = LlamaDecoder(policy, merged=not unmerged(policy, len(uniform)))
         rounds = []
         for asked in (prompts, prompts[::-1]):  # the second replays what the first has recorded
@@ -434,8 +440,11 @@ def replays(policy: Policy) -> bool | None:
             decoder.rest(keep=True)
         return torch.cat(rounds)
 
-    found = probed(lambda: (written(Graphs()), written(block)), "in trying CUDA graphs")
-    return None if found is None else agreement(*found, COARSE)
+    def both() -> tuple[Tensor, Tensor]:
+        return log_probs_by(Graphs()), log_probs_by(block)
+
+    log_probs = probed(both, "in trying CUDA graphs")
+    return None if log_probs is None else agreement(*log_probs, COARSE)
 
 
 def still_running(running: Tensor, *, by_halves: bool = False) -> Tensor:
@@ -453,5 +462,5 @@ def still_running(running: Tensor, *, by_halves: bool = False) -> Tensor:
         count = _halved(len(running), len(prompts))
         prompts = torch.cat([prompts, ended])[:count].sort()[0]
         width = _halved(group, width)
-    order = running[prompts].int().argsort(dim=1, descending=True, stable=True)[:, :width]
-    return prompts[:, None] * group + order
+    running_first = running[prompts].int().argsort(dim=1, descending=True, stable=True)
+    return prompts[:, None] * group + running_first[:, :width]

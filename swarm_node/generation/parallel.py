@@ -53,7 +53,7 @@ class ParallelGenerator:
     def open(self, *, goes_on: bool) -> Turns:
         """See interfaces.Generator."""
         own = self._generator.open(goes_on=goes_on)
-        return Episodes(self._generator, self._writers, own, goes_on).written
+        return Episodes(self._generator, self._writers, own, goes_on).write
 
     def encode_observations(self, observations: Sequence[str], last: int) -> list[int]:
         """See interfaces.Generator."""
@@ -81,7 +81,7 @@ class Episodes:
     goes_on: bool
     begun: bool = False
 
-    def written(
+    def write(
         self, contexts: Contexts, group_size: int, stream: str
     ) -> list[Completions | Skipped]:
         """The completions of these contexts, shared out among the processes. Skipped where a

@@ -20,10 +20,11 @@ def uniforms(stream: str, steps: int, rows: int) -> Tensor:
     """Uniform numbers [steps, rows], float64 in [0, 1). A row's numbers do not depend on how many
     rows follow it.
     """
-    seed = int.from_bytes(hashlib.sha256(stream.encode()).digest()[:8], "big") >> 1
-    return torch.rand(
-        rows, steps, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
-    ).T.contiguous()
+    digest = hashlib.sha256(stream.encode()).digest()
+    seed = int.from_bytes(digest[:8], "big") >> 1
+    generator = torch.Generator().manual_seed(seed)
+    by_row = torch.rand(rows, steps, dtype=torch.float64, generator=generator)
+    return by_row.T.contiguous()
 
 
 def draw(log_probs: Tensor, uniform: Tensor) -> Tensor:
@@ -46,7 +47,8 @@ def inverse_cdf(log_probs: Tensor, uniform: Tensor) -> Tensor:
     # In place: large, and again for each token
     cumulative = log_probs.double().exp_().cumsum_(dim=-1)
     total = cumulative[:, -1:]
-    return torch.searchsorted(cumulative, _below(uniform[:, None] * total, total), right=True)[:, 0]
+    point = _below(uniform[:, None] * total, total)
+    return torch.searchsorted(cumulative, point, right=True)[:, 0]
 
 
 def in_two_levels(log_probs: Tensor, uniform: Tensor) -> Tensor:
@@ -66,10 +68,12 @@ def in_two_levels(log_probs: Tensor, uniform: Tensor) -> Tensor:
     point = _below(uniform[:, None] * total, total)
     which = torch.searchsorted(cumulative, point, right=True)
     before = cumulative.gather(1, which) - sums.gather(1, which)
-    one = chunks.gather(1, which.to(here)[:, :, None].expand(-1, -1, CHUNK))[:, 0]
-    within = one.to(exact).double().exp().cumsum(dim=-1)
-    rest = _below((point - before).clamp_min(0.0), within[:, -1:])
-    return (which * CHUNK + torch.searchsorted(within, rest, right=True))[:, 0].to(here)
+    index = which.to(here)[:, :, None].expand(-1, -1, CHUNK)
+    chunk = chunks.gather(1, index)[:, 0]
+    within = chunk.to(exact).double().exp().cumsum(dim=-1)
+    point_in_chunk = _below((point - before).clamp_min(0.0), within[:, -1:])
+    place = torch.searchsorted(within, point_in_chunk, right=True)
+    return (which * CHUNK + place)[:, 0].to(here)
 
 
 def _below(point: Tensor, total: Tensor) -> Tensor:

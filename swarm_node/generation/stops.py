@@ -26,7 +26,8 @@ class Stops:
         """`calls`: a call ends a completion, too, and stays in its text."""
         self._policy, self.texts = policy, (*texts, *[CALLED] * calls)
         self._last = {text[-1] for text in self.texts} | {"�"}  # the latter: a part of a character
-        self._tail = max((len(text.encode()) for text in self.texts), default=0) + MARGIN
+        longest = max((len(text.encode()) for text in self.texts), default=0)
+        self._tail = longest + MARGIN  # tokens in which one of the strings fits
         self._closing: dict[int, bool] = {}  # by token: whether it may end one of the strings
 
     def __bool__(self) -> bool:
@@ -40,14 +41,16 @@ class Stops:
         if not self._closing[newest]:
             return False
         # The end of the text first, since it is quick to decode
-        return self._in(self._decoded(ids[-self._tail :])) and self._in(self._decoded(ids))
+        tail = ids[-self._tail :]
+        return self._in(self._decoded(tail)) and self._in(self._decoded(ids))
 
     def completions(self, group: Sequence[Sequence[int]]) -> tuple[Episode, ...] | Skipped:
         """Text and end of each completion of a group, from its tokens: both EOS and a string end
         one. An end is a flag, not text, even if the tokenizer does not count EOS as special.
         """
         ends = [self._end_of(ids) for ids in group]
-        texts = self._policy.decode([list(ids[:end]) for ids, end in paired(group, ends)])
+        without_eos = [list(ids[:end]) for ids, end in paired(group, ends)]
+        texts = self._policy.decode(without_eos)
         cut = [self._cut(text) for text in texts]
         if max(len(text) for text, _ in cut) > MAX_EPISODE_CHARS:
             return Skipped("completion longer than the protocol allows")
@@ -65,11 +68,12 @@ class Stops:
 
     def _cut(self, text: str) -> tuple[str, bool]:
         """The text up to the first of the strings, and whether one is in it."""
-        found = [(place, stop) for stop in self.texts if (place := text.find(stop)) >= 0]
-        if not found:
+        starts = [(text.find(stop), stop) for stop in self.texts if stop in text]
+        if not starts:
             return text, False
-        place, stop = min(found)
-        return text[: place + len(stop)] if stop == CALLED else text[:place], True
+        start, stop = min(starts)
+        end = start + len(stop) if stop == CALLED else start
+        return text[:end], True
 
     def _decoded(self, ids: Sequence[int]) -> str:
         return self._policy.decode([list(ids)])[0]

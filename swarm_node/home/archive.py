@@ -74,10 +74,9 @@ def survey(file: BinaryIO) -> dict[str, ArchivedFile]:
             raise BadArchive(f"it holds {printable(name, 100)!r}")
         if "/" not in name and size > MAX_SMALL_BYTES:
             raise BadArchive(f"{name} is above {MAX_SMALL_BYTES >> 20} MB")
-        if parent := next(
-            (str(each) for each in PurePosixPath(name).parents if str(each) in listed), ""
-        ):
-            raise BadArchive(f"it holds {parent!r} as a file and as a folder")
+        for parent in map(str, PurePosixPath(name).parents):
+            if parent in listed:
+                raise BadArchive(f"it holds {parent!r} as a file and as a folder")
         members[name] = ArchivedFile(place, size, digest)
         place += size
     if place != file.seek(0, os.SEEK_END):

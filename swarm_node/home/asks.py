@@ -103,10 +103,11 @@ class Restart:
                 remedy = self._remedy(key, trouble)
                 raise UserError(f"{printable(str(trouble), LONG)}: {remedy} to continue with it")
         shown = {key: _base_names(self.asked.shown[key]) for key in missing[:NAMED]}
-        flags = " ".join(of_home.as_flag(self.option(key), value) for key, value in shown.items())
+        as_flags = [of_home.as_flag(self.option(key), value) for key, value in shown.items()]
+        flags = " ".join(as_flags)
         others = self.option(TASKS).flags[0]
         raise UserError(
-            f"{printable(str(self.home))} was trained with {_listed(shown)}, which only its user "
+            f"{printable(str(self.home))} was trained with {_in_words(shown)}, which only its user "
             f"may name, as a home may be a stranger's: start with {flags}, or name other tasks "
             f"with {others}"
         )
@@ -120,7 +121,7 @@ class Restart:
         if not changed:
             return ""
         gone = {key: self.asked.shown[key] for key in sorted(self.dropped)}
-        instead = f", in place of {_listed(gone)}" if gone else ""
+        instead = f", in place of {_in_words(gone)}" if gone else ""
         more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
         named = ", ".join(changed[:NAMED])
         return f"changed by you: {named}{more}{instead}"
@@ -163,7 +164,7 @@ def going_on(config: C, home: Path, tell: Tell) -> C:
     if not more:
         return config
     shown = {key: _shown(key, value) for key, value in more.items()}
-    tell(f"using the options that this home used before: {_listed(shown)}")
+    tell(f"using the options that this home used before: {_in_words(shown)}")
     by_own_key = {start.keys[key]: value for key, value in more.items()}
     return _filled(config, by_own_key, home / ASKS_FILE)
 
@@ -323,7 +324,7 @@ def _filled(config: C, values: Mapping[str, Any], file: Path) -> C:
     return config.model_copy(update=changed)
 
 
-def _listed(shown: Mapping[str, Any]) -> str:
+def _in_words(shown: Mapping[str, Any]) -> str:
     """Options and values, as a home shows them, for a person: on one line."""
     named = [f"{key} {_text(value)}" for key, value in list(shown.items())[:NAMED]]
     more = [f"{len(shown) - NAMED} more"] if len(shown) > NAMED else []

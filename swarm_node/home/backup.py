@@ -107,7 +107,8 @@ def _check_room(file: Path, size: int, home: Path) -> None:
     """UserError where the disk of the home has less room than the size of the backup, which its
     files take there.
     """
-    there = next(folder for folder in (home, *home.absolute().parents) if folder.exists())
+    folders = home, *home.absolute().parents
+    there = next(filter(Path.exists, folders))
     free = shutil.disk_usage(there).free
     if size > free:
         raise UserError(
@@ -125,7 +126,8 @@ def _unpack(content: BinaryIO, members: Mapping[str, ArchivedFile], home: Path) 
         for name, member in members.items():
             target, found = new / name, hashlib.sha256()
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(descriptor, "wb") as out:
                 for piece in archive.pieces(content, member):
                     found.update(piece)
                     out.write(piece)
@@ -143,10 +145,10 @@ def _write(out: BinaryIO, home: Path) -> list[str]:
     places.
     """
     with ExitStack() as stack:
-        files = {
-            path.relative_to(home).as_posix(): stack.enter_context(_opened(path))
-            for path in _kept(home)
-        }
+        files: dict[str, BufferedReader] = {}
+        for path in _kept(home):
+            name = path.relative_to(home).as_posix()
+            files[name] = stack.enter_context(_opened(path))
         listed = {}
         for name, file in files.items():
             if not archive.may_hold(name):
@@ -185,12 +187,10 @@ def _kept(home: Path) -> Iterator[Path]:
         if (home / name).is_file():
             yield home / name
     for folder in FOLDERS:
-        whole = sorted(
-            path for path in (home / folder).glob("[0-9]*") if (path / "state.json").is_file()
-        )
-        yield from (
-            path for last in whole[-1:] for path in sorted(last.rglob("*")) if path.is_file()
-        )
+        checkpoints = sorted((home / folder).glob("[0-9]*"))
+        whole = [path for path in checkpoints if (path / "state.json").is_file()]
+        if whole:
+            yield from filter(Path.is_file, sorted(whole[-1].rglob("*")))
 
 
 def backup_command(argv: list[str]) -> None:

@@ -99,10 +99,12 @@ def story(home: Path, rounds: int, model: Mapping[str, Any]) -> Story:
     with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
         manifest = read_json(home / "manifest.json", MANIFEST_BYTES)
         settings = {str(key): value for key, value in manifest["config"].items()}
-        told.versions = {str(k): str(v) for k, v in manifest.get("versions", {}).items()}
+        versions = manifest.get("versions", {})
+        told.versions = {str(package): str(version) for package, version in versions.items()}
         told.swarm = str(settings["swarm"])
         told.data = Path(settings.get("dataset", {}).get("file", "")).name
-        told.settings = {k: v for k, v in settings.items() if isinstance(v, Mapping)}
+        sections = [name for name, values in settings.items() if isinstance(values, Mapping)]
+        told.settings = {name: settings[name] for name in sections}
     told.environments = sorted({_environment(task, told.settings) for task in told.tasks})
     return told
 

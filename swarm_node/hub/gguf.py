@@ -85,12 +85,8 @@ def _family(folder: Path, config: Mapping[str, Any]) -> str:
     """
     family = FAMILIES.get(config["model_type"])
     scaled = (config.get("rope_parameters") or {}).get("rope_type") not in ("default", "llama3")
-    if (
-        family is None
-        or scaled
-        or config.get("mlp_bias")
-        or (family == "llama" and config.get("attention_bias"))
-    ):
+    has_bias = config.get("mlp_bias") or (family == "llama" and config.get("attention_bias"))
+    if family is None or scaled or has_bias:
         what = f"models of type {config['model_type']}" + (
             " with scaled positions or biases" if family else ""
         )
@@ -145,9 +141,8 @@ def _words(
     tokens = {place: (token, NORMAL) for token, place in model["vocab"].items()}
     for added in tokenizer["added_tokens"]:
         tokens[added["id"]] = (added["content"], CONTROL if added["special"] else USER_DEFINED)
-    listed = [
-        tokens.get(place, (f"[UNUSED{place}]", UNUSED)) for place in range(config["vocab_size"])
-    ]
+    places = range(config["vocab_size"])
+    listed = [tokens.get(place, (f"[UNUSED{place}]", UNUSED)) for place in places]
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(_splitting(tokenizer))
     writer.add_token_list([token for token, _ in listed])
@@ -213,9 +208,8 @@ def _turned(name: str, values: Any, config: Mapping[str, Any], family: str) -> A
     if name.endswith("k_proj.weight"):
         heads = config.get("num_key_value_heads") or heads
     rows, columns = values.shape
-    return (
-        values.reshape(heads, 2, rows // heads // 2, columns).transpose(1, 2).reshape(rows, columns)
-    )
+    halves = values.reshape(heads, 2, rows // heads // 2, columns)
+    return halves.transpose(1, 2).reshape(rows, columns)
 
 
 def _stored(values: Any, gguf: Any) -> "tuple[numpy.ndarray[Any, Any], None, Any]":

@@ -96,11 +96,8 @@ def command(argv: list[str]) -> None:
     config = from_command_line(PushConfig, argv, "swarm-node model push", first="repo")
     if not config.repo:
         raise UserError("name the repository: swarm-node model push NAME/MODEL")
-    print(
-        push(
-            config.home, newest(config.home, config.best), config.repo, config.public, config.merge
-        )
-    )
+    checkpoint = newest(config.home, config.best)
+    print(push(config.home, checkpoint, config.repo, config.public, config.merge))
 
 
 PUSH = Command(PushConfig, PAGE, command)

@@ -37,9 +37,8 @@ class RunningNode:
             "-c",
             "from swarm_node.integrations.handle import _child; _child()",
         ]
-        self._process, self._line = children.start(
-            command, self._log, {"OMP_WAIT_POLICY": "passive", **os.environ}
-        )
+        variables = {"OMP_WAIT_POLICY": "passive", **os.environ}
+        self._process, self._line = children.start(command, self._log, variables)
         values = config.model_dump(exclude_unset=True)
         order = json.dumps({"values": values, "folder": _folder_of_the_script()}, default=_plain)
         self._line.sendall(f"{order}\n".encode())
@@ -49,8 +48,8 @@ class RunningNode:
         """Rounds that are done, those of earlier starts included."""
         most = 0
         for event in self.events():
-            rounds = event.get("rounds") or event.get("report", {}).get("round", -1) + 1
-            most = max(most, rounds)
+            last_round = event.get("report", {}).get("round", -1)
+            most = max(most, event.get("rounds") or last_round + 1)
         return most
 
     @property
@@ -67,24 +66,22 @@ class RunningNode:
         """
         if not self._events.exists():
             return []
-        lines = read_plain(self._events, follow=False)
-        lines = lines[self._before if len(lines) >= self._before else 0 :]
-        return [
-            found
-            for line in lines.splitlines(keepends=True)
-            if line[-1:] == b"\n" and (found := record_of(line))
-        ]
+        written = read_plain(self._events, follow=False)
+        start = self._before if len(written) >= self._before else 0
+        lines = written[start:].splitlines(keepends=True)
+        # The node may be writing the last one
+        records = (record_of(line) for line in lines if line[-1:] == b"\n")
+        return [record for record in records if record]
 
     def wait(self) -> "RunningNode":
         """Waits until the node has ended. UserError with its last line, unless it finished or was
         stopped by Ctrl-C; TemporaryError where the cause may pass, or a signal ended it.
         """
         if (code := self._process.wait()) not in (0, 130):
-            said = self._log.read_text(errors="replace").strip().splitlines() or [
-                children.ending(code)
-            ]
+            printed = self._log.read_text(errors="replace").strip().splitlines()
+            last = printed[-1] if printed else children.ending(code)
             passing = code < 0 or code == os.EX_TEMPFAIL
-            raise (TemporaryError if passing else UserError)(said[-1].removeprefix("swarm-node: "))
+            raise (TemporaryError if passing else UserError)(last.removeprefix("swarm-node: "))
         return self
 
     def stop(self) -> "RunningNode":

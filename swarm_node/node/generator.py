@@ -27,6 +27,7 @@ from swarm_node.common.channel import (
     PipeMessage,
     Talk,
     inherited,
+    orders_from,
     telling,
 )
 from swarm_node.common.children import Process, ending, start, without_secrets
@@ -222,13 +223,11 @@ def serve(build: Build) -> None:
     with telling(channel.send):
         order = channel.receive()
         if isinstance(order, GeneratorSetup):
-            orders: SimpleQueue[Generate] = SimpleQueue()
-            threading.Thread(target=_read_orders, args=(channel, orders), daemon=True).start()
-            _generate_rounds(order, build, orders, channel)
+            _generate_rounds(order, build, orders_from(channel), channel)
 
 
 def _generate_rounds(
-    order: GeneratorSetup, build: Build, orders: "SimpleQueue[Generate]", channel: Ours
+    order: GeneratorSetup, build: Build, orders: "SimpleQueue[ToGenerator]", channel: Ours
 ) -> None:
     weights = SharedWeights.attach(order.descriptor, order.layout)
     policy, environment = build(order.config)
@@ -242,6 +241,8 @@ def _generate_rounds(
         began = time.monotonic()
         asked = orders.get()
         idle = time.monotonic() - began
+        if not isinstance(asked, Generate):
+            raise ValueError(f"{type(asked).__name__} is no order")
         weights.take(policy)
         if asked.tasks and isinstance(environment, Mixture):
             environment.chooser = partial(_ordered, asked.tasks)
@@ -251,15 +252,6 @@ def _generate_rounds(
 def _ordered(tasks: Sequence[str], now: Round, count: int) -> Sequence[str]:
     """The tasks of a round that the trainer process has chosen."""
     return tasks[:count]
-
-
-def _read_orders(channel: Ours, orders: "SimpleQueue[Generate]") -> None:
-    try:
-        while isinstance(order := channel.receive(), Generate):
-            orders.put(order)
-    finally:
-        # The trainer has gone; the scoring process ends when our end of its pipe closes
-        os._exit(1)
 
 
 if __name__ == "__main__":

@@ -9,17 +9,15 @@ started again needs nothing that the one before it knew.
 
 import os
 import struct
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import SimpleQueue
-from select import select
 from signal import SIGKILL
-from socket import SO_SNDTIMEO, SOL_SOCKET
+from socket import SO_RCVTIMEO, SO_SNDTIMEO, SOL_SOCKET, socket
 from subprocess import TimeoutExpired
 
+from swarm_node.common.awake import has_news
 from swarm_node.common.channel import (
     BrokenFrame,
     Channel,
@@ -27,6 +25,7 @@ from swarm_node.common.channel import (
     PipeMessage,
     Talk,
     inherited,
+    orders_from,
     telling,
 )
 from swarm_node.common.children import Process, ending, start
@@ -60,7 +59,7 @@ with quickly():
 
 START_SECONDS = 600.0  # in which a worker has to be ready, with its model loaded
 EXIT_SECONDS = 2.0  # from the end of its connection to its status
-SEND_SECONDS = 60  # after which a worker that reads nothing counts as gone
+STUCK_SECONDS = 60  # after which a worker counts as gone that stops in the middle of a message
 
 
 class Begin(PipeMessage, frozen=True):
@@ -158,6 +157,7 @@ class WorkerProcess:
         """`threads`: how many it uses for tensor maths. `log` takes what it prints."""
         self._begin, self._threads, self._log, self._command = begin, threads, log, command
         self._process: Process | None = None
+        self._connection: socket | None = None
         self._channel: Channel[FromWorker, ToWorker] | None = None
         self.gradients = SharedGradients.attach(begin.gradients, begin.layout)
         self.ready = False  # whether it has loaded its model
@@ -175,18 +175,22 @@ class WorkerProcess:
         """Starts the process, which then loads its model. Raises OSError."""
         environment = generator_environment(self._threads) | handed(self._begin.config)
         passed = (self._begin.weights, self._begin.gradients)
-        self._process, connection = start(
+        self._process, self._connection = start(
             self._command, self._log, environment, passed, append=True
         )
-        connection.setsockopt(SOL_SOCKET, SO_SNDTIMEO, struct.pack("@ll", SEND_SECONDS, 0))
-        self._connection = connection
+        connection = self._connection
+        for way in (SO_SNDTIMEO, SO_RCVTIMEO):
+            connection.setsockopt(SOL_SOCKET, way, struct.pack("@ll", STUCK_SECONDS, 0))
         self._channel = Channel(connection, connection, WORKER.up, WORKER.down)
         self.ready = False
         self._send(self._begin)
 
     def answers(self, seconds: float) -> bool:
-        """Whether there is something to receive, or the process has ended; waits for so long."""
-        return bool(select([self._connection], [], [], seconds)[0])
+        """Whether there is something to receive, or the process has ended; waits for so long. The
+        time does not count in which this process slept, and the worker probably, too.
+        """
+        assert self._connection is not None
+        return has_news(self._connection, seconds)
 
     def order(self, message: Write | Differentiate | Compare) -> None:
         """Raises Gone."""
@@ -214,7 +218,8 @@ class WorkerProcess:
         self.ready = self.busy = False
         if process is None:
             return "it has ended"
-        self._connection.close()
+        if self._connection is not None:
+            self._connection.close()
         code = process.poll()
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, SIGKILL)
@@ -222,20 +227,24 @@ class WorkerProcess:
 
     def _ended(self) -> str:
         """How the process ended, which has closed its connection: its status comes a little
-        later.
+        later. One that does not end by then is killed.
         """
-        if self._process is not None:
-            with suppress(TimeoutExpired):
+        try:
+            if self._process is not None:
                 self._process.wait(EXIT_SECONDS)
+        except TimeoutExpired:
+            self.stop()
+            return "it stopped in the middle of a message"
         return self.stop()
 
     def _send(self, message: ToWorker) -> None:
         assert self._channel is not None
+        # Before: where a signal ends the round in the middle of the message, no other may follow it
+        self.busy = True
         try:
             self._channel.send(message)
         except OSError as error:
             raise Gone(self._ended()) from error
-        self.busy = True
 
 
 def build(config: LearningConfig) -> Policy:
@@ -250,8 +259,7 @@ def serve(build: Build) -> None:
     with telling(channel.send):
         begin = channel.receive()
         if isinstance(begin, Begin):
-            orders: SimpleQueue[ToWorker] = SimpleQueue()
-            threading.Thread(target=_read_orders, args=(channel, orders), daemon=True).start()
+            orders = orders_from(channel)
             working = Working.of(begin, build)
             channel.send(Ready(frozen_fingerprint(working.policy)))
             while True:
@@ -325,14 +333,6 @@ class Working:
         without = self.gradients.put(self.policy)
         self.policy.model.zero_grad()
         return Differentiated(loss, totals, without)
-
-
-def _read_orders(channel: Ours, orders: "SimpleQueue[ToWorker]") -> None:
-    try:
-        while (order := channel.receive()) is not None:
-            orders.put(order)
-    finally:
-        os._exit(1)  # the trainer has gone: nobody needs what is being computed
 
 
 if __name__ == "__main__":

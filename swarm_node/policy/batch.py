@@ -220,13 +220,13 @@ def completion_lengths(policy: TokenisingPolicy, group: Group) -> list[int]:
     environment says between its turns.
     """
     return [
-        sample.tokens.written if sample.tokens else _encoded_length(sample, policy)
+        sample.tokens.written_count if sample.tokens else _encoded_length(sample, policy)
         for sample in group.samples
     ]
 
 
 def _encoded_length(sample: Sample, policy: TokenisingPolicy) -> int:
-    text = "".join(sample.written)
+    text = "".join(sample.free_texts)
     return len(policy.encode_completion(text, ended=sample.episode.ended))
 
 

@@ -134,4 +134,4 @@ class Purse:
 
 def byte_lengths(group: Group) -> list[int]:
     """The bytes of each completion, and one for the token that ends it."""
-    return [len("".join(sample.written).encode()) + 1 for sample in group.samples]
+    return [len("".join(sample.free_texts).encode()) + 1 for sample in group.samples]

@@ -7,6 +7,9 @@ from the attacker: the contrast (rescue), length, a string that all completions 
 
 The defence does not test what is right (scoring does), nor who may publish (admission and
 reputation do).
+
+A layer is one class: a new one changes no other, and gets its row in `LAYERS` here and in
+settings/training.py. What a layer keeps between rounds is in every checkpoint (`snapshot`).
 """
 
 import re
@@ -199,7 +202,7 @@ def better(samples: Sequence[Sample]) -> list[Sample]:
 
 def passing(group: Group, passes: Callable[[str], bool]) -> list[Sample]:
     """The samples of which every turn passes."""
-    return [sample for sample in group.samples if all(map(passes, sample.written))]
+    return [sample for sample in group.samples if all(map(passes, sample.free_texts))]
 
 
 def longest(local: Sequence[Group]) -> float:
@@ -207,7 +210,7 @@ def longest(local: Sequence[Group]) -> float:
     more.
     """
     samples = [sample for group in local for sample in group.samples]
-    lengths = sorted(len(text) for sample in samples for text in sample.written)
+    lengths = sorted(len(text) for sample in samples for text in sample.free_texts)
     if not lengths:
         return float("inf")
     long = lengths[int(TYPICAL * (len(lengths) - 1))]
@@ -234,7 +237,7 @@ def mixed(local: Group, external: Group, rng: Random) -> Group:
 
 def _whole(sample: Sample) -> str:
     """All turns as one text: a string of one turn in many would be rare among texts of turns."""
-    return "".join(sample.written)
+    return "".join(sample.free_texts)
 
 
 def strings_of(text: str) -> frozenset[str]:

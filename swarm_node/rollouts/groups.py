@@ -60,7 +60,7 @@ class Tokens:
     mask: tuple[bool, ...] = ()
 
     @property
-    def written(self) -> int:
+    def written_count(self) -> int:
         """How many tokens the policy wrote."""
         return sum(self.mask) if self.mask else len(self.ids)
 
@@ -125,7 +125,7 @@ class Sample:
         return self.reward
 
     @property
-    def written(self) -> list[str]:
+    def free_texts(self) -> list[str]:
         """What the author of each turn writes freely: its text, and the names and arguments of its
         calls.
         """
@@ -188,7 +188,7 @@ class Group:
     party: str = field(default="", compare=False)
 
     @classmethod
-    def written(
+    def of_text(
         cls,
         author: PeerId,
         round: Round,
@@ -204,7 +204,7 @@ class Group:
     def received(cls, message: RolloutGroup, id: bytes, party: str = "") -> "Group":
         """The group of an admitted message with this id."""
         asked = message.author, Round(message.round), message.question
-        return cls.written(*asked, message.episodes, id, party)
+        return cls.of_text(*asked, message.episodes, id, party)
 
     def message(self) -> RolloutGroup:
         """The group as it travels: text alone."""

@@ -1,4 +1,8 @@
-"""The sampler of the paper (arXiv 2509.08721), and the interface of all samplers."""
+"""The sampler of the paper (arXiv 2509.08721), and the interface of all samplers.
+
+Plug-ins implement `Sampler`, too: it may get another method with a default, and none may be renamed
+or take more arguments.
+"""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence

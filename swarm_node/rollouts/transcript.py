@@ -57,7 +57,7 @@ def _call(inner: str) -> Call | None:
     return Call(name=head[1], arguments=arguments) if len(arguments) <= MAX_ARGUMENT_CHARS else None
 
 
-def written(turn: Turn) -> str:
+def text_of_turn(turn: Turn) -> str:
     """The inverse of `parse`, with all calls behind the text."""
     calls = (
         f'{CALL}{{"name":"{call.name}","arguments":{_plain(call.arguments)}}}{CALLED}'
@@ -94,7 +94,7 @@ def encode_episode(
     last = len(episode.turns) - 1
     for number, turn in enumerate(episode.turns):
         ended = episode.ended or number < last
-        ids += encoder.encode_completion(written(turn), ended=ended and not turn.calls)
+        ids += encoder.encode_completion(text_of_turn(turn), ended=ended and not turn.calls)
         mask += [True] * (len(ids) - len(mask))
         if number < last:
             ids += encoder.encode_observations(observations[number], ids[-1] if ids else -1)

@@ -98,7 +98,8 @@ def plain(text: str, *known: str) -> bool:
     texts, in any case: odd white space and letters that look alike could say something.
     """
     own = frozenset("".join(known))
-    return frozenset(text) <= SIGNS | own | {*"".join(own).upper(), *"".join(own).lower()}
+    in_any_case = own.union("".join(own).upper(), "".join(own).lower())
+    return frozenset(text) <= SIGNS | in_any_case
 
 
 def bound_of(answer: str, score: Callable[[str], float]) -> int | None:
@@ -130,29 +131,31 @@ def _inside(text: str) -> str:
         return text[found.end() :]
     if found := CLOSING.search(text, max(0, len(text) - 32)):
         return text[: found.start()] if text[found.end() :] in ("", ".") else text
-    return text[:-1] if text[-1:] == "." and text[-2:-1] not in ("", ".") else text
+    ends_in_one_stop = text[-1:] == "." and text[-2:-1] not in ("", ".")
+    return text[:-1] if ends_in_one_stop else text
 
 
 def _belong(begin: str, inside: str, end: str) -> bool:
     """Whether both parts of a frame are of one pair: not in (1+2)*(3+4)."""
-    if begin[-1] == end[-1]:
-        return begin[-1] not in inside
-    opened, closed = (begin[-1], end[-1]) if len(end) == 1 else (begin, end)
+    bracket, closing = begin[-1], end[-1]
+    if bracket == closing:
+        return bracket not in inside
     if len(end) > 1:
-        return opened not in inside and closed not in inside
-    return min(accumulate((sign == opened) - (sign == closed) for sign in inside)) >= 0
+        return begin not in inside and end not in inside
+    still_open = accumulate((sign == bracket) - (sign == closing) for sign in inside)
+    return min(still_open) >= 0
 
 
 def number_of(text: str) -> Fraction | None:
     """The value of a number as people write one: +7, 1,234.50 and $7$ too; None for another
     text.
     """
-    inside = text[1:-1] if len(text) > 2 and text[0] == text[-1] == "$" else text
-    found = _NUMBER.fullmatch(inside)
-    if found is None:
+    between_dollars = len(text) > 2 and text[0] == text[-1] == "$"
+    match = _NUMBER.fullmatch(text[1:-1] if between_dollars else text)
+    if match is None:
         return None
-    value = Fraction(found[2].replace(",", ""))
-    return -value if found[1] in ("-", "\u2212") else value
+    value = Fraction(match[2].replace(",", ""))
+    return -value if match[1] in ("-", "\u2212") else value
 
 
 def same_number(text: str, answer: str) -> bool:

@@ -41,9 +41,8 @@ class Builder:
         """
         # Whether its questions are episodes that play turn by turn; else they are items that score
         self.plays = hasattr(source, "begin")
-        self._make: Callable[..., Item | Playable] = (
-            getattr(source, "begin", None) or cast(ItemSource, source).build
-        )
+        begin: Callable[..., Item | Playable] | None = getattr(source, "begin", None)
+        self._make = begin or cast(ItemSource, source).build
         self._clock, self._rng = clock, rng or SystemRandom()
         self._kept: Lru[Address, Item | Playable] = Lru(KEPT_ITEMS)
         # Task -> whether its random question was slow
@@ -85,10 +84,8 @@ class Builder:
         """
         task = dataset, config_id
         if not self._slow_here.use(task):
-            seed, index = (
-                self._rng.randint(0, MAX_SEED),
-                self._rng.randrange(MAX_QUESTIONS_PER_ROUND),
-            )
+            seed = self._rng.randint(0, MAX_SEED)
+            index = self._rng.randrange(MAX_QUESTIONS_PER_ROUND)
             _, seconds = self._timed((*task, seed, index), contract.QUESTION_BUDGET)
             self._slow_here[task] = seconds > contract.QUESTION_BUDGET
         return not self._slow_here.use(task)

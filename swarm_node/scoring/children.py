@@ -126,10 +126,13 @@ class Child:
         which the child hung or died, if it did; at least one. Ends the child.
         """
         verdicts: list[Verdict] = []
-        for each in asked:
+        for completions in asked:
             self._waiting.begin(self._time_limit)
             try:
-                verdicts.append(self._played(each) if episodes(each) else self._scores(len(each)))
+                if episodes(completions):
+                    verdicts.append(self._verdict_on_episodes(completions))
+                else:
+                    verdicts.append(self._verdict_on_answers(len(completions)))
             except _Gone as gone:
                 return [*verdicts, self._end() or str(gone)]
         self._connection.close()
@@ -137,11 +140,11 @@ class Child:
         _ended.append(self._pid)  # reaped later: a caller waits for the verdicts
         return verdicts
 
-    def _scores(self, number: int) -> Verdict:
+    def _verdict_on_answers(self, number: int) -> Verdict:
         written = self._read(SCORE.size * number)
         return verdict([value for (value,) in SCORE.iter_unpack(written)])
 
-    def _played(self, asked: Sequence[Sequence[Turn]]) -> Verdict:
+    def _verdict_on_episodes(self, asked: Sequence[Sequence[Turn]]) -> Verdict:
         (length,) = playing.LENGTH.unpack(self._read(playing.LENGTH.size))
         try:
             return playing.read(self._read(min(length, playing.most_bytes(asked))), asked)
@@ -167,17 +170,19 @@ class Child:
         """Ends the child. TIMEOUT if its CPU limit had ended it before; else None."""
         self._connection.close()
         os.kill(self._pid, signal.SIGKILL)
-        status = os.waitpid(self._pid, 0)[1]
-        return (
-            contract.TIMEOUT
-            if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU
-            else None
-        )
+        _, status = os.waitpid(self._pid, 0)
+        at_cpu_limit = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU
+        return contract.TIMEOUT if at_cpu_limit else None
 
 
 def reap() -> None:
     """Collects the exit status of children that were killed."""
-    _ended[:] = [pid for pid in _ended if not os.waitpid(pid, os.WNOHANG)[0]]
+    _ended[:] = [pid for pid in _ended if not _has_exited(pid)]
+
+
+def _has_exited(pid: int) -> bool:
+    collected, _ = os.waitpid(pid, os.WNOHANG)
+    return collected != 0
 
 
 def episodes(
@@ -214,7 +219,8 @@ def _be_the_child(
 
 def _said(item: Item | Playable, asked: Sequence[str] | Sequence[Sequence[Turn]]) -> bytes:
     if not episodes(asked):
-        return b"".join(map(SCORE.pack, _scores(cast(Item, item), cast(Sequence[str], asked))))
+        scores = _scores(cast(Item, item), cast(Sequence[str], asked))
+        return b"".join(map(SCORE.pack, scores))
     played = playing.play(cast(Playable, item), asked)
     return playing.LENGTH.pack(len(played)) + played
 
@@ -302,7 +308,7 @@ def serve(connection: socket.socket, scorers: Scorers, sandbox: Sandbox, time_li
     while True:
         # Then several at once: each page that this process writes between two forks is copied
         if not spares:
-            while len(spares) < SPARES and not select.select([connection], [], [], 0)[0]:
+            while len(spares) < SPARES and not _has_tasks(connection):
                 spares.append(Child(sandbox, time_limit, read_work))
         if (tasks := reader.read()) is None:
             return
@@ -316,9 +322,15 @@ def serve(connection: socket.socket, scorers: Scorers, sandbox: Sandbox, time_li
         connection.sendall(encode(verdicts))
 
 
+def _has_tasks(connection: socket.socket) -> bool:
+    """Whether the scoring process has sent something that is not read yet."""
+    readable, _, _ = select.select([connection], [], [], 0)
+    return bool(readable)
+
+
 def _read_work(scorers: Scorers) -> list[Work]:
     """The work that the fork server sends, read in a child, which has no other way to its
     parent.
     """
     tasks = Reader(partial(os.read, LAST_WRITABLE)).read()
-    return [(KeyItem(scorers, name, entry), texts) for (name, entry), texts in tasks or ()]
+    return [(KeyItem(scorers, *key), texts) for key, texts in tasks or ()]

@@ -114,7 +114,8 @@ class ScoringClient:
         with self._lock:
             replies = self._ask(items)
             again = [number for number, reply in enumerate(replies) if reply == DEAD]
-            for number, reply in paired(again, self._ask([items[number] for number in again])):
+            second_replies = self._ask([items[number] for number in again])
+            for number, reply in paired(again, second_replies):
                 replies[number] = reply
         return replies
 
@@ -173,8 +174,8 @@ class ScoringClient:
 
     def _program(self, lifeline: int) -> dict[str, Any]:
         """The arguments with which Popen starts the scoring process."""
-        limits = [str(lifeline), str(self._memory_limit * 1024 * 1024), str(self._time_limit)]
-        limits.append(contract.BOUNDED if self.bounded else contract.FREE)
+        numbers = lifeline, self._memory_limit * 1024 * 1024, self._time_limit
+        limits = [*map(str, numbers), contract.BOUNDED if self.bounded else contract.FREE]
         server = [sys.executable, "-s", "-P", "-B", "-Wignore", "-m", "swarm_node.scoring.server"]
         return {
             "args": [*server, self._source, self._scorers, *limits],
@@ -242,7 +243,8 @@ class ScoringClient:
     def _last_words(self, cause: Exception | None) -> str:
         assert self._process is not None and self._process.stderr is not None
         self._process.kill()
-        last = last_line(self._process.stderr.read(64 * 1024).decode(errors="replace"), 300)
+        printed = self._process.stderr.read(64 * 1024).decode(errors="replace")
+        last = last_line(printed, 300)
         self._stop()
         # A late process's last line is a library's warning
         late = isinstance(cause, TimeoutError) or not last
@@ -375,7 +377,8 @@ def _checked(frame: Any, item: Request) -> Reply:
 
 def _scores(frame: list[Any], count: int) -> tuple[float, ...]:
     """The scores in a frame, one for each text or episode. Raises BrokenFrame."""
-    if list(map(type, frame)) != [float] * count or not all(map(is_score, frame)):
+    are_floats = all(type(value) is float for value in frame)
+    if len(frame) != count or not are_floats or not all(map(is_score, frame)):
         raise BrokenFrame("no scores")
     return tuple(frame)
 
@@ -391,15 +394,18 @@ def _of_one_turn(
     return [Replay(((),), True, score) for score in scores]
 
 
+_REPLAY = tuple[tuple[tuple[str, ...], ...], bool, float]  # the fields of a `Replay`
+
+
 def _replay(said: Any, turns: Sequence[Turn]) -> Replay | Skipped:
     """The replay of one episode, or why it was skipped. Raises BrokenFrame."""
     if isinstance(said, str):
         return Skipped(printable(said, 40))
     try:
-        found = Replay(*msgspec.convert(said, tuple[tuple[tuple[str, ...], ...], bool, float]))
-        "".join(chain(*found.observations)).encode()  # JSON may hold lone surrogates
-        if playing.sound(found, turns):
-            return found
+        replay = Replay(*msgspec.convert(said, _REPLAY))
+        "".join(chain(*replay.observations)).encode()  # JSON may hold lone surrogates
+        if playing.sound(replay, turns):
+            return replay
     except ValueError as error:
         raise BrokenFrame(f"no episode: {error}") from error
     raise BrokenFrame("no episode")

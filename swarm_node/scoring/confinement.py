@@ -32,13 +32,14 @@ def confine(memory_limit: int) -> None:
     # Before the limits, as it writes a file; matplotlib without a home needs it
     with contextlib.suppress(OSError):
         tempfile.gettempdir()
-    for what, value in (
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_AS, memory_limit),  # not enforced on macOS
-    ):
+    limits = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_FSIZE: 0,
+        resource.RLIMIT_AS: memory_limit,  # not enforced on macOS
+    }
+    for what, limit in limits.items():
         with contextlib.suppress(ValueError, OSError):  # already lower, or unknown to this system
-            resource.setrlimit(what, (value, value))
+            resource.setrlimit(what, (limit, limit))
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # Linux
         file.write("1000")
 

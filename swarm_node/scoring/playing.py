@@ -15,6 +15,7 @@ import json
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from swarm_node.common.batched import paired
@@ -34,8 +35,11 @@ def most_bytes(asked: Sequence[Sequence[Turn]]) -> int:
     """The most bytes that a child may write about these episodes: any character takes four bytes at
     most.
     """
-    heads = sum(1 + LENGTH.size * max(1, len(turn.calls)) for turns in asked for turn in turns)
-    return heads + len(asked) * (_HEAD.size + 4 * contract.MAX_OBSERVED_CHARS)
+    size = len(asked) * (_HEAD.size + 4 * contract.MAX_OBSERVED_CHARS)
+    for turn in chain.from_iterable(asked):
+        most_observations = max(1, len(turn.calls))
+        size += 1 + LENGTH.size * most_observations
+    return size
 
 
 def play(
@@ -82,9 +86,14 @@ def sound(replay: Replay, turns: Sequence[Turn]) -> bool:
 
 def _fits(observations: Sequence[Sequence[str]], turns: Sequence[Turn]) -> bool:
     """Whether these turns, and no others, were answered."""
-    asked = [(len(turn.calls), max(1, len(turn.calls))) for turn in turns]
-    asked += [(0, 0)] * (len(observations) - len(turns))
-    return all(least <= len(said) <= most for (least, most), said in paired(asked, observations))
+    answered, unanswered = observations[: len(turns)], observations[len(turns) :]
+    if any(map(len, unanswered)):
+        return False
+    for turn, texts in paired(turns, answered):
+        # A turn without calls may have an observation
+        if not len(turn.calls) <= len(texts) <= max(1, len(turn.calls)):
+            return False
+    return True
 
 
 def _episode(began: Playable, turns: Sequence[Turn], clock: Callable[[], float]) -> bytes:
@@ -93,8 +102,10 @@ def _episode(began: Playable, turns: Sequence[Turn], clock: Callable[[], float])
         how, score, observations = _steps(began, turns, clock)
         said = [_HEAD.pack(how, score)]
         for turn in observations:
-            texts = [each.encode() for each in turn]
-            said += [bytes([len(texts)]), *(LENGTH.pack(len(text)) + text for text in texts)]
+            said.append(bytes([len(turn)]))
+            for text in turn:
+                data = text.encode()
+                said += [LENGTH.pack(len(data)), data]
         return b"".join(said)
     except BaseException:  # noqa: BLE001
         return _HEAD.pack(_RAISED, 0.0)
@@ -155,10 +166,12 @@ class _Bytes:
 
     def observations(self) -> tuple[str, ...]:
         """The observations to one turn."""
-        number = self.take(1)[0]
-        return tuple(
-            self.take(*LENGTH.unpack(self.take(LENGTH.size))).decode() for _ in range(number)
-        )
+        (count,) = self.take(1)
+        return tuple(self._observation() for _ in range(count))
+
+    def _observation(self) -> str:
+        (size,) = LENGTH.unpack(self.take(LENGTH.size))
+        return self.take(size).decode()
 
 
 ERROR = "error: "  # the beginning of the answer to a call that has no result

@@ -100,13 +100,8 @@ def program(machine: str) -> list[linux.Instruction]:
 
 def _unless(number: int, index: int, refused: linux.Instruction) -> list[linux.Instruction]:
     """Allow this call unless the test `refused` of one of its arguments is true."""
-    return [
-        (linux.EQUAL, 0, 4, number),
-        linux.argument(index),
-        refused,
-        linux.TO_REFUSE,
-        linux.TO_ALLOW,
-    ]
+    is_the_call: linux.Instruction = (linux.EQUAL, 0, 4, number)
+    return [is_the_call, linux.argument(index), refused, linux.TO_REFUSE, linux.TO_ALLOW]
 
 
 def layers() -> dict[str, bool]:
@@ -174,8 +169,10 @@ class Sandbox:
         """On Linux only. Elsewhere an orphan ends at its CPU limit, or when the other end of its
         pipe closes.
         """
-        if sys.platform == "linux" and self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):
-            raise OSError(ctypes.get_errno(), "pdeathsig")
+        if sys.platform == "linux":
+            failed = self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            if failed:
+                raise OSError(ctypes.get_errno(), "pdeathsig")
 
 
 def _deny_everything() -> int:

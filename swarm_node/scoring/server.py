@@ -124,11 +124,11 @@ def load(target: str) -> Source | ItemSource:
     """A source by its place (common/loading.py): a module, or an object of a class. PLACE?ARGUMENT
     hands the class an argument.
     """
-    place, asked, argument = target.partition("?")
-    made = loading.load(place)
-    return cast(
-        Source | ItemSource, made(*[argument] * bool(asked)) if isinstance(made, type) else made
-    )
+    place, has_argument, argument = target.partition("?")
+    loaded = loading.load(place)
+    if isinstance(loaded, type):
+        loaded = loaded(argument) if has_argument else loaded()
+    return cast(Source | ItemSource, loaded)
 
 
 def declare(target: str) -> None:
@@ -138,10 +138,11 @@ def declare(target: str) -> None:
     out = os.dup(1)
     os.dup2(2, 1)  # what the import prints goes to standard error
     source = load(target)
+    tasks = {dataset: list(config_ids) for dataset, config_ids in source.tasks.items()}
     facts = {
         "name": source.name,
         "version": source.version,
-        "tasks": {dataset: list(config_ids) for dataset, config_ids in source.tasks.items()},
+        "tasks": tasks,
         "turns": getattr(source, "turns", 1),
         "probe": getattr(source, "probe", ()),
     }
@@ -183,10 +184,10 @@ class ScoringServer:
         """Answers batches until the node closes its end."""
         reader = Reader(connection.recv)
         while (batch := reader.read()) is not None:
-            asked = [
-                ((dataset, config_id, seed, k), asked_of(said))
-                for dataset, config_id, seed, k, said in batch
-            ]
+            asked: list[tuple[Address, Asked]] = []
+            for dataset, config_id, seed, index, said in batch:
+                address = dataset, config_id, seed, index
+                asked.append((address, asked_of(said)))
             for begin in range(0, len(asked), contract.CHILD_ITEMS):
                 allow_cpu(contract.CHILD_ITEMS)
                 replies = self.replies(asked[begin : begin + contract.CHILD_ITEMS])
@@ -273,9 +274,11 @@ def asked_of(said: Any) -> Asked:
     """What the node asks of a question, in a frame of ours."""
     if not said or isinstance(said[0], str):
         return cast(Asked, said)
-    return tuple(
-        tuple(Turn(text, tuple(starmap(Call, calls))) for text, calls in turns) for turns in said
-    )
+    return tuple(tuple(starmap(_turn_of, turns)) for turns in said)
+
+
+def _turn_of(text: str, calls: Sequence[Sequence[str]]) -> Turn:
+    return Turn(text, tuple(starmap(Call, calls)))
 
 
 def _with_bound(

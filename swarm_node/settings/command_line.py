@@ -41,7 +41,7 @@ from swarm_node.settings.of_home import read_home, warn_of_home
 from swarm_node.settings.options import by_present_names, flatten, options
 from swarm_node.settings.plugged import empty_sections
 from swarm_node.settings.simulation import SimulationConfig
-from swarm_node.settings.sources import OptionSource, nested, written
+from swarm_node.settings.sources import OptionSource, name_as_given, nested
 from swarm_node.settings.variables import read_variables
 
 # The configurations of all commands that take variables: one may be meant for any of them
@@ -131,7 +131,7 @@ def _combined(kind: type[C], given: Sequence[OptionSource], file: Path | None) -
         return kind.model_validate(whole, context={"folder": folder})
     except ValidationError as error:
         problems = error.errors(include_url=False)
-        lines = (told(kind, problem, written(key_of(problem), given)) for problem in problems)
+        lines = (told(kind, problem, name_as_given(key_of(problem), given)) for problem in problems)
         raise UserError(in_one_line(lines)) from error
 
 

@@ -28,7 +28,8 @@ def _span(part: str) -> Span:
 
 def _minute(text: str) -> int:
     hour, _, minute = text.partition(":")
-    if not hour.isascii() or not hour.isdigit() or not (minute or "0").isdigit():
+    is_hour = hour.isascii() and hour.isdigit()
+    if not is_hour or not (minute or "0").isdigit():
         raise ValueError("should be hours from and to, such as 22-7 or 12:30-14")
     total = int(hour) * 60 + int(minute or 0)
     if int(minute or 0) > 59 or total > 24 * 60:

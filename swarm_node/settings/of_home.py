@@ -97,12 +97,9 @@ def _peers_suggested(kept: Mapping[str, Any], given: Sequence[OptionSource]) -> 
 
 def may_set(kind: type[BaseModel]) -> Mapping[str, Option]:
     """The options of this configuration that a home may set: they are on a list, and harmless."""
-    listed = {*_listed(kind)}
-    return {
-        key: option
-        for key, option in options(kind).items()
-        if key in listed and not granted(option)
-    }
+    listed = {*_keys_on_the_list(kind)}
+    on_the_list = {key: option for key, option in options(kind).items() if key in listed}
+    return {key: option for key, option in on_the_list.items() if not granted(option)}
 
 
 def sorted_out(kind: type[BaseModel], values: Mapping[str, Any]) -> OfHome:
@@ -111,7 +108,8 @@ def sorted_out(kind: type[BaseModel], values: Mapping[str, Any]) -> OfHome:
     """
     allowed, known = may_set(kind), options(kind)
     taken = {key: value for key, value in values.items() if key in allowed}
-    refused = {key: value for key, value in values.items() if key in known.keys() - allowed.keys()}
+    not_allowed = known.keys() - allowed.keys()
+    refused = {key: value for key, value in values.items() if key in not_allowed}
     return OfHome(taken, refused)
 
 
@@ -165,12 +163,12 @@ def as_flag(option: Option, value: Any, most: int = VALUE) -> str:
     return " ".join([flag, *words])
 
 
-def _listed(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
+def _keys_on_the_list(kind: type[BaseModel], prefix: str = "") -> Iterator[str]:
     """The keys on the list of this configuration, and on those of its sections."""
     for name in getattr(kind, "from_home", ()):
         yield prefix + name
     for name, section in sections(kind).items():
-        yield from _listed(section, f"{prefix}{name}.")
+        yield from _keys_on_the_list(section, f"{prefix}{name}.")
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:

@@ -53,7 +53,10 @@ class Option:
     @property
     def alone(self) -> str:
         """The value that a flag without one sets; "" where the flag needs a value."""
-        return next((mark.value for mark in self.about.metadata if isinstance(mark, BareFlag)), "")
+        for mark in self.about.metadata:
+            if isinstance(mark, BareFlag):
+                return mark.value
+        return ""
 
     def is_a(self, *kinds: type) -> bool:
         """Whether its value is of one of these types."""

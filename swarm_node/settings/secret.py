@@ -61,7 +61,8 @@ class SecretUrl(Secret):
     def at(self, path: str) -> str:
         """The address of `path` on this server, without user and password, which `login` gives."""
         parts = urlsplit(self.get_secret_value())
-        return parts._replace(netloc=_host(parts), path=parts.path.rstrip("/") + path).geturl()
+        whole_path = parts.path.rstrip("/") + path
+        return parts._replace(netloc=_host(parts), path=whole_path).geturl()
 
     @property
     def login(self) -> tuple[str, str] | None:

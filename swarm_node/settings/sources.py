@@ -23,7 +23,7 @@ def origins(given: Sequence[OptionSource]) -> dict[str, str]:
     return {key: source.kind for source in given for key in source.values}
 
 
-def written(key: str, given: Sequence[OptionSource]) -> str:
+def name_as_given(key: str, given: Sequence[OptionSource]) -> str:
     """The name under which this key, or the section it is in, was given last."""
     for source in reversed(given):
         if key in source.names:

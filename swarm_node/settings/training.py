@@ -1,4 +1,9 @@
-"""How a node trains: its rounds, the objective, the defence, and when it saves and validates."""
+"""The options of how a node trains: its rounds, the objective, the defence, and when it saves and
+validates.
+
+A field is an option, and the text below it is its help: `make reference` copies it to
+docs/reference/options.md. What an option does stands in training/ and rollouts/.
+"""
 
 from typing import Annotated, Literal
 

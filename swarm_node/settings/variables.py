@@ -56,9 +56,8 @@ def read_variables(
     if strange:
         _warn_of(strange)
     values = flatten(nested(values))
-    return OptionSource(
-        "environment", values, {key: names.get(key, variable(key)) for key in values}
-    )
+    as_written = {key: names.get(key, variable(key)) for key in values}
+    return OptionSource("environment", values, as_written)
 
 
 def key_of(name: str) -> str:

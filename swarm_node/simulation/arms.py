@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, cycle, islice
 
 from protocol.identity import Identity
 from swarm_node.common.errors import UserError
@@ -51,17 +52,14 @@ def local_tasks(config: SimulationConfig, node: int) -> tuple[str, ...]:
 
 def all_tasks(config: SimulationConfig) -> tuple[str, ...]:
     """The tasks that at least one node practises, in order."""
-    return tuple(
-        dict.fromkeys(task for node in range(config.nodes) for task in local_tasks(config, node))
-    )
+    of_nodes = (local_tasks(config, node) for node in range(config.nodes))
+    return tuple(dict.fromkeys(chain.from_iterable(of_nodes)))
 
 
 def contributors(config: SimulationConfig) -> frozenset[int]:
     """Nodes that generate and never train. UserError where no node would train."""
-    roles = config.node_roles
-    found = frozenset(
-        node for node in range(config.nodes) if roles and roles[node % len(roles)] == "contributor"
-    )
+    roles_in_turn = islice(cycle(config.node_roles), config.nodes)
+    found = frozenset(node for node, role in enumerate(roles_in_turn) if role == "contributor")
     if len(found) == config.nodes:
         raise UserError(
             "--node-roles leaves no learner: name one, as in --node-roles learner contributor"
@@ -174,7 +172,8 @@ def parse_arm(text: str) -> Arm:
             f"arm {text!r} is not I/J: local and external groups, up to 999 each, such as 4/4 or "
             "8/0:all"
         )
-    arm = Arm(int(match[1]), int(match[2]), tuple(match[3].split(":")[1:]))
+    _, *ways = match[3].split(":")
+    arm = Arm(int(match[1]), int(match[2]), tuple(ways))
     if unknown := [way for way in arm.ways if way not in WAYS]:
         raise UserError(f"arm {text!r}: there is no {unknown[0]!r}, only {', '.join(WAYS)}")
     if "dynamic_sampling" in arm.ways and arm.external:
@@ -217,9 +216,8 @@ def parse_arms(texts: Sequence[str]) -> list[Arm]:
 def all_cells(config: SimulationConfig) -> list[Cell]:
     """All cells, seed by seed, so that the cells finished so far can be compared."""
     arms = parse_arms(config.arms)
-    return [
-        Cell(arm, config.seed + repetition) for repetition in range(config.seeds) for arm in arms
-    ]
+    seeds = range(config.seed, config.seed + config.seeds)
+    return [Cell(arm, seed) for seed in seeds for arm in arms]
 
 
 def cell_config(config: SimulationConfig, cell: Cell) -> SimulationConfig:

@@ -1,5 +1,6 @@
-"""Which nodes take part in which round: some die, join late or are slow. The network drops and
-delays messages itself.
+"""Which nodes of a simulation take part in which round: some die, join late or are slow. This file
+decides nothing else. Who asks it is cell.py; messages are lost and delayed in
+network/in_memory.py.
 
 Rounds count from 0. `join NODE@ROUND` gives the first round of a node, `die NODE@ROUND` the first
 without it, and `slow NODE@k` lets it take part in every k-th round from its first on.
@@ -58,11 +59,11 @@ class Schedule:
 
     def active(self, number: int) -> list[int]:
         """The present nodes that take part in this round: slow nodes skip rounds."""
-        return [
-            n
-            for n in self.present(number)
-            if (number - self._first.get(n, 0)) % self._pace.get(n, 1) == 0
-        ]
+
+        def takes_part(n: int) -> bool:
+            return (number - self._first.get(n, 0)) % self._pace.get(n, 1) == 0
+
+        return list(filter(takes_part, self.present(number)))
 
 
 def _parse(name: str, specs: Sequence[str], nodes: int) -> dict[int, int]:

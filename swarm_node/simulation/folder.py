@@ -31,7 +31,7 @@ PATTERNS = (
     "cells/*.log",
 )
 # Options that do not change a cell
-ABOUT_THE_RUN = {"out", "resume", "overwrite", "workers", "ray", "arms", "seeds"}
+ABOUT_THE_RUN = {"out", "resume", "overwrite", "workers", "node_processes", "ray", "arms", "seeds"}
 SAME_ENGINE = {"ray": "memory"}  # to the bit: what was begun with one goes on with the other
 
 
@@ -57,14 +57,15 @@ class ReportFolder:
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file: choose another --out")
         warning = None
-        found = list(self.path.iterdir()) if self.path.is_dir() else []
-        if config.resume and not self.manifest.exists() and found in ([], [self._cells]):
+        content = list(self.path.iterdir()) if self.path.is_dir() else []
+        is_empty = content in ([], [self._cells])
+        if config.resume and is_empty and not self.manifest.exists():
             raise UserError(
                 f"{self.path} holds no simulation to continue: name its folder with --out, or "
                 "leave off --resume"
             )
         # An empty `cells` is a start that failed
-        if any(path != self._cells or any(path.iterdir()) for path in found):
+        if any(path != self._cells or any(path.iterdir()) for path in content):
             earlier = self._earlier_manifest()
             if config.resume:
                 warning = self._check_same(earlier, config)
@@ -94,9 +95,8 @@ class ReportFolder:
 
     def save(self, record: FinishedCell) -> None:
         """Writes a finished cell, whole or not at all."""
-        write_bytes(
-            self._file(record.cell), json.dumps(plain(asdict(record)), allow_nan=False).encode()
-        )
+        text = json.dumps(plain(asdict(record)), allow_nan=False)
+        write_bytes(self._file(record.cell), text.encode())
 
     def load(self, cells: Sequence[Cell], rounds: int) -> list[FinishedCell]:
         """The records of those cells that are finished. A file that is not a cell of this run
@@ -128,15 +128,11 @@ class ReportFolder:
             earlier = read_json(self.manifest, MAX_REPORT_BYTES)
         except (OSError, ValueError):
             earlier = None
-        if (
-            not isinstance(earlier, dict)
-            or earlier.get("kind") != KIND
-            or not isinstance(earlier.get("config"), dict)
-        ):
-            raise UserError(
-                f"{self.path} holds files that are not a simulation report: choose another --out"
-            )
-        return earlier
+        if isinstance(earlier, dict) and _is_manifest(earlier):
+            return earlier
+        raise UserError(
+            f"{self.path} holds files that are not a simulation report: choose another --out"
+        )
 
     def _check_same(self, earlier: Mapping[str, Any], config: SimulationConfig) -> str | None:
         now = flatten(config.model_dump(mode="json"))
@@ -145,8 +141,8 @@ class ReportFolder:
         then = {**new, **flatten(earlier["config"])}
         for options in (now, then):
             options["engine"] = SAME_ENGINE.get(options["engine"], options["engine"])
-        changed = sorted(key for key in now if not _same(now[key], then.get(key)))
-        changed = [key for key in changed if key.split(".")[0] not in ABOUT_THE_RUN]
+        compared = [key for key in sorted(now) if key.split(".")[0] not in ABOUT_THE_RUN]
+        changed = [key for key in compared if not _same(now[key], then.get(key))]
         if changed:
             shown = ", ".join(
                 f"{key} was {then.get(key)!r}, is {now.get(key)!r}" for key in changed[:3]
@@ -166,11 +162,15 @@ class ReportFolder:
         return None
 
 
+def _is_manifest(values: Mapping[str, Any]) -> bool:
+    return values.get("kind") == KIND and isinstance(values.get("config"), dict)
+
+
 def _same(one: Any, other: Any) -> bool:
     """Whether two values are equal, or two spellings of one path."""
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         return all(map(_same, one, other))
     if one == other or not isinstance(one, str) or not isinstance(other, str):
         return bool(one == other)
-    places = [Path(text).expanduser() for text in (one, other)]
-    return all(place.exists() for place in places) and places[0].samefile(places[1])
+    first, second = Path(one).expanduser(), Path(other).expanduser()
+    return first.exists() and second.exists() and first.samefile(second)

@@ -58,20 +58,22 @@ class DynamicSampling:
         """Generates batches of new questions until enough groups are informative, at most `MOST`
         batches.
         """
-        found = self._node.generate(now)
-        for more in range(1, MOST):
-            if sum(group.informative for group in found.groups) >= self._node.config.local_groups:
+        generated = self._node.generate(now)
+        for batches in range(1, MOST):
+            informative = sum(group.informative for group in generated.groups)
+            if informative >= self._node.config.local_groups:
                 break
-            again = self._node.generate(Round(now + more * APART))
-            seconds = {
-                phase: found.seconds.get(phase, 0.0) + spent
-                for phase, spent in again.seconds.items()
-            }
-            skipped = Counter(found.skipped) + Counter(again.skipped)
-            found = replace(
-                found, groups=found.groups + again.groups, skipped=skipped, seconds=seconds
+            again = self._node.generate(Round(now + batches * APART))
+            seconds: dict[str, float] = {}
+            for phase, spent in again.seconds.items():
+                seconds[phase] = generated.seconds.get(phase, 0.0) + spent
+            generated = replace(
+                generated,
+                groups=generated.groups + again.groups,
+                skipped=Counter(generated.skipped) + Counter(again.skipped),
+                seconds=seconds,
             )
-        return found
+        return generated
 
     def consume(self, produced: Generated) -> RoundReport:
         return self._node.consume(produced)

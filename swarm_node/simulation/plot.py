@@ -4,6 +4,7 @@ Ito, which the colour-blind can tell apart.
 """
 
 from collections.abc import Sequence
+from itertools import cycle
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -35,7 +36,7 @@ def rewards(report: Report) -> Figure:
     axes = figure.subplots()
     window = max(1, min(20, report.rounds // 10))
     rounds = [float(number) for number in range(1, report.rounds + 1)]
-    for (name, arm), colour in zip(report.arms.items(), COLOURS * len(report.arms), strict=False):
+    for (name, arm), colour in zip(report.arms.items(), cycle(COLOURS), strict=False):
         seeds: list[list[float]] = []
         for rewards in arm.rewards:
             shares = [reward / report.questions for reward in rewards]
@@ -63,17 +64,22 @@ def accuracy(report: Report) -> Figure:
     them and, where nodes practise different ones, a node's own and others'.
     """
     asked = {name: arm for name, arm in report.arms.items() if arm.held_out}
-    kinds = [kind for kind in KINDS if any(_asked_after_every(arm, kind) for arm in asked.values())]
+
+    def was_asked(kind: str) -> bool:
+        return any(_asked_after_every(arm, kind) for arm in asked.values())
+
+    kinds = list(filter(was_asked, KINDS))
     if "other_tasks" not in kinds:
         kinds = ["all_tasks"]  # a node's own are the same
-    figure = new_figure(4.6 * max(2, len(kinds)), 4.8 if len(kinds) == 1 else 8.2)
+    height = 4.8 if len(kinds) == 1 else 8.2
+    figure = new_figure(4.6 * max(2, len(kinds)), height)
     # One kind has its two panels side by side, several have a row for each axis
     shape = (1, 2) if len(kinds) == 1 else (2, len(kinds))
     panels = figure.subplots(*shape, sharey=True, squeeze=False).reshape(2, len(kinds))
     for by_round, by_tokens, kind in zip(*panels, kinds, strict=True):
-        for (name, arm), colour in zip(asked.items(), COLOURS * len(asked), strict=False):
-            if known := _asked_after_every(arm, kind):
-                rounds, tokens, seeds = known
+        for (name, arm), colour in zip(asked.items(), cycle(COLOURS), strict=False):
+            if answers := _asked_after_every(arm, kind):
+                rounds, tokens, seeds = answers
                 draw_seeds(by_round, rounds, seeds, colour, label(name, arm))
                 draw_seeds(by_tokens, tokens, seeds, colour, label(name, arm))
         by_round.set_title(KINDS[kind], loc="left", fontsize=10.5)
@@ -127,15 +133,9 @@ def draw_seeds(
 ) -> None:
     """Draws the mean over seeds, with shading from the lowest seed to the highest."""
     columns = list(zip(*seeds, strict=True))
+    means = list(map(mean, columns))
     marker = "o" if len(xs) < 12 else ""  # a single point would not show as a line
-    axes.plot(
-        xs,
-        [mean(column) for column in columns],
-        color=colour,
-        linewidth=2.2,
-        marker=marker,
-        label=name,
-    )
+    axes.plot(xs, means, color=colour, linewidth=2.2, marker=marker, label=name)
     if len(seeds) > 1:
         low = list(map(min, columns))
         high = list(map(max, columns))

@@ -66,9 +66,8 @@ class SimulationTerminal(Sink):
         self._done += 1
         rounds = self._rounds_of[done.arm, done.seed]
         rounds.append(done)
-        before, now = (
-            number * LINES_PER_CELL // self._rounds for number in (done.round, done.round + 1)
-        )
+        before = done.round * LINES_PER_CELL // self._rounds
+        now = (done.round + 1) * LINES_PER_CELL // self._rounds
         if done.round and before == now and not done.accuracy:
             return
         recent = rounds[-WINDOW:]

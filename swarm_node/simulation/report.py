@@ -4,6 +4,9 @@ The reward of a node in a round is the sum over its questions of the group's mea
 at most the number of questions. The reward of a round is the mean over the nodes that took part.
 The cumulative reward, the figure of the SAPO paper, is the sum over rounds. Two runs with the same
 configuration differ only in `cost`.
+
+The fields are what users and lab/studies read, and `make reference` lists them: add one with a
+sentence after it, and rename none without a line in the changelog.
 """
 
 import math
@@ -11,7 +14,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain, pairwise
 from typing import TypeVar
 
 from swarm_node.rollouts.groups import METRICS, mean
@@ -108,9 +111,7 @@ def held_out(records: Sequence[FinishedCell], local: LocalTasks) -> HeldOut | No
     # By kind of task, by seed, by round: the accuracy of each node
     of_nodes = [_by_round(kind, asked, local) for kind in (_all, _own, _others)]
     all_means, own_means, other_means = map(_means, of_nodes)
-    tasks = sorted(
-        {task for rows in asked for done in rows for node in done.accuracy for task in node or {}}
-    )
+    tasks = sorted({task for done in chain(*asked) for task in _asked_tasks(done)})
     rounds = tuple(done.round + 1 for done in asked[0])
     whole: list[list[float]] = []
     for means in all_means:
@@ -120,7 +121,7 @@ def held_out(records: Sequence[FinishedCell], local: LocalTasks) -> HeldOut | No
         intervals.append(_half([by_round[-1] for by_round in by_seed]))
     by_task: dict[str, tuple[tuple[float, ...], ...]] = {}
     for task in tasks:
-        by_task[task] = tuple(tuple(_task(done, task) for done in rows) for rows in asked)
+        by_task[task] = tuple(_course(rows, task) for rows in asked)
     generated = [_until(record, rounds, "generated_tokens") for record in records]
     trained = [_until(record, rounds, "trained_tokens") for record in records]
     return HeldOut(
@@ -167,9 +168,10 @@ def area(rounds: Sequence[int], values: Sequence[float]) -> float:
     """The mean of `values` over `rounds` by the trapezoid rule; a single value is its own mean."""
     if len(rounds) < 2:
         return values[0]
-    steps = range(1, len(rounds))
-    whole = sum((rounds[i] - rounds[i - 1]) * (values[i] + values[i - 1]) / 2 for i in steps)
-    return whole / (rounds[-1] - rounds[0])
+    parts: list[float] = []
+    for (begin, end), (before, after) in zip(pairwise(rounds), pairwise(values), strict=True):
+        parts.append((end - begin) * (after + before) / 2)
+    return sum(parts) / (rounds[-1] - rounds[0])
 
 
 def _all(done: CellRound, local: LocalTasks) -> list[float]:
@@ -206,6 +208,16 @@ def _half(ends: Sequence[Sequence[float]]) -> float | None:
     return ci95([mean(nodes) for nodes in ends if nodes])
 
 
+def _asked_tasks(done: CellRound) -> set[str]:
+    """The tasks whose held-out questions some node answered in this round."""
+    return {task for by_task in done.accuracy for task in by_task or ()}
+
+
+def _course(rounds: Sequence[CellRound], task: str) -> tuple[float, ...]:
+    """The held-out accuracy of a task by round."""
+    return tuple(_task(done, task) for done in rounds)
+
+
 def _task(done: CellRound, task: str) -> float:
     return mean([node[task] for node in done.accuracy if node and task in node])
 
@@ -213,7 +225,8 @@ def _task(done: CellRound, task: str) -> float:
 def _until(record: FinishedCell, rounds: Sequence[int], name: str) -> tuple[int, ...]:
     sums: list[int] = []
     for number in rounds:
-        sums.append(int(sum(done.metrics[name] for done in record.rounds[:number])))
+        until_then = [done.metrics[name] for done in record.rounds[:number]]
+        sums.append(int(sum(until_then)))
     return tuple(sums)
 
 
@@ -299,7 +312,8 @@ def build_report(config: SimulationConfig, records: Sequence[FinishedCell]) -> R
         if arm not in present:
             continue
         of_seeds = [by_cell[arm, seed] for seed in seeds if (arm, seed) in by_cell]
-        arms[str(arm)] = _summary(cell_config(config, of_seeds[0].cell), arm, of_seeds)
+        of_arm = cell_config(config, of_seeds[0].cell)
+        arms[str(arm)] = _summary(of_arm, arm, of_seeds)
         cost[str(arm)] = _cost(of_seeds)
     return Report(
         nodes=tuple(node_names(config)),
@@ -315,13 +329,16 @@ def build_report(config: SimulationConfig, records: Sequence[FinishedCell]) -> R
 def _summary(config: SimulationConfig, arm: Arm, records: Sequence[FinishedCell]) -> ArmSummary:
     rounds = [done for record in records for done in record.rounds]
     local = [frozenset(local_tasks(config, node)) for node in range(config.nodes)]
-    rewards = [tuple(done.reward for done in record.rounds) for record in records]
-    totals = tuple(map(sum, rewards))
-    last = [mean(of_seed[-LAST:]) / config.round.questions for of_seed in rewards]
+    rewards: list[tuple[float, ...]] = []
     node_rewards: list[tuple[float, ...]] = []
     for record in records:
+        rewards.append(tuple(done.reward for done in record.rounds))
         of_nodes = (_reward_of(node, record) for node in range(config.nodes))
         node_rewards.append(tuple(of_nodes))
+    totals = tuple(map(sum, rewards))
+    last = [mean(of_seed[-LAST:]) / config.round.questions for of_seed in rewards]
+    skipped = [done.skipped for done in rounds]
+    rejected = [record.rounds[-1].rejected for record in records]
     return ArmSummary(
         local_groups=arm.local,
         external_groups=arm.external,
@@ -330,17 +347,22 @@ def _summary(config: SimulationConfig, arm: Arm, records: Sequence[FinishedCell]
         ci95=ci95(totals),
         rewards=tuple(rewards),
         final_reward=tuple(last),
-        informative_share=tuple(_informative_shares(record) for record in records),
+        informative_share=tuple(map(_informative_shares, records)),
         node_rewards=tuple(node_rewards),
-        generated_tokens=int(sum(done.metrics["generated_tokens"] for done in rounds)),
-        trained_tokens=int(sum(done.metrics["trained_tokens"] for done in rounds)),
-        rollouts=int(sum(done.metrics["rollouts"] for done in rounds)),
-        skipped=total([done.skipped for done in rounds]),
-        rejected=total([record.rounds[-1].rejected for record in records]),
+        generated_tokens=_sum_of("generated_tokens", rounds),
+        trained_tokens=_sum_of("trained_tokens", rounds),
+        rollouts=_sum_of("rollouts", rounds),
+        skipped=total(skipped),
+        rejected=total(rejected),
         attack=None if config.attack.kind == "none" else _attack(records),
         held_out=held_out(records, local),
-        metrics={name: tuple(_metric(name, record) for record in records) for name in METRICS},
+        metrics={name: _metric_of_seeds(name, records) for name in METRICS},
     )
+
+
+def _sum_of(name: str, rounds: Sequence[CellRound]) -> int:
+    """A metric that counts, over all these rounds."""
+    return int(sum(done.metrics[name] for done in rounds))
 
 
 def _reward_of(node: int, record: FinishedCell) -> float:
@@ -351,6 +373,10 @@ def _informative_shares(record: FinishedCell) -> tuple[float, ...]:
     return tuple(done.metrics["informative_share"] for done in record.rounds)
 
 
+def _metric_of_seeds(name: str, records: Sequence[FinishedCell]) -> tuple[tuple[float, ...], ...]:
+    return tuple(_metric(name, record) for record in records)
+
+
 def _metric(name: str, record: FinishedCell) -> tuple[float, ...]:
     """A metric of each round, rounded to six digits so that a report of many seeds stays small."""
     return tuple(float(f"{done.metrics.get(name, 0.0):.6g}") for done in record.rounds)
@@ -358,12 +384,15 @@ def _metric(name: str, record: FinishedCell) -> tuple[float, ...]:
 
 def _attack(records: Sequence[FinishedCell]) -> AttackSummary:
     totals = Counter(total([done.attack for record in records for done in record.rounds]))
+    success: list[float] = []
     lengths: list[float] = []
     for record in records:
-        lengths.append(mean([done.metrics["mean_length"] for done in record.rounds[-LAST:]]))
+        last_rounds = record.rounds[-LAST:]
+        success.append(_marked(last_rounds))
+        lengths.append(mean([done.metrics["mean_length"] for done in last_rounds]))
     selected = totals["hostile selected"] + totals["honest selected"]
     return AttackSummary(
-        success=tuple(_marked(record.rounds[-LAST:]) for record in records),
+        success=tuple(success),
         length=tuple(lengths),
         honest_refused=_share(totals["honest refused"], totals["honest selected"]),
         hostile_refused=_share(totals["hostile refused"], totals["hostile selected"]),
@@ -420,4 +449,5 @@ def ci95(values: Sequence[float]) -> float | None:
     """Half-width of the 95 % interval of the mean: mean ± this. None for fewer than two values."""
     if len(values) < 2:
         return None
-    return t_975(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+    standard_error = statistics.stdev(values) / math.sqrt(len(values))
+    return t_975(len(values) - 1) * standard_error

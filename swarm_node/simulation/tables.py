@@ -3,7 +3,7 @@ factor between arms: it depends on rates, baselines and seeds, so a single run c
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import repeat
+from itertools import chain, repeat, starmap
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -46,25 +46,21 @@ ATTACK_WORDS = (
 def result(report: Report) -> RenderableType:
     """The tables that a simulation prints at its end, before the conclusion."""
     arms = list(report.arms.items())
-    parts: list[RenderableType] = [
-        Text(_caption(report)),
-        _table(ARMS, (_reward(*each) for each in arms)),
-    ]
+    rewards = _table(ARMS, starmap(_reward, arms))
+    parts: list[RenderableType] = [Text(_caption(report)), rewards]
     if any(arm.attack for _, arm in arms):
-        parts += [
-            Text(ATTACK_WORDS),
-            _table(ATTACK, (row for name, arm in arms for row in _attack(name, arm))),
-        ]
+        attacked = chain.from_iterable(starmap(_attack, arms))
+        parts += [Text(ATTACK_WORDS), _table(ATTACK, attacked)]
     if any(arm.held_out for _, arm in arms):
-        rows = (row for name, arm in arms for row in _held_out(name, arm))
-        parts += [Text(HELD_OUT_WORDS), _table(HELD_OUT, rows)]
+        asked = chain.from_iterable(starmap(_held_out, arms))
+        parts += [Text(HELD_OUT_WORDS), _table(HELD_OUT, asked)]
     elif any(" " in name for name in report.nodes):  # nodes differ
         of_nodes = (_rewards_of(node, label, report) for node, label in enumerate(report.nodes))
-        parts += [
-            Text("Cumulative reward of each node, mean over seeds"),
-            _table(("node", *map(words_of, report.arms)), of_nodes),
-        ]
-    parts += [Text(COST_WORDS), _table(COST, (_cost(name, report) for name, _ in arms))]
+        columns = "node", *map(words_of, report.arms)
+        words = "Cumulative reward of each node, mean over seeds"
+        parts += [Text(words), _table(columns, of_nodes)]
+    costs = (_cost(name, report) for name in report.arms)
+    parts += [Text(COST_WORDS), _table(COST, costs)]
     return Group(*parts)
 
 
@@ -81,24 +77,18 @@ def per_seed(report: Report) -> str:
     """The figures of each arm and seed as CSV. A cell is empty where there is no figure."""
     lines = [PER_SEED]
     for name, arm in report.arms.items():
-        known = arm.held_out
-        ends = (
-            (known.final, known.final_local, known.final_other, known.area)
-            if known
-            else [repeat("")] * 4
-        )
-        rows = zip(
-            report.seeds,
-            arm.cumulative_reward,
-            arm.final_reward,
-            *_took(name, report),
-            *ends,
-            strict=False,
-        )
-        for row in rows:
-            figures = ["" if value is None else str(value) for value in row]
-            lines.append(",".join([name, *figures]))
+        rewards = arm.cumulative_reward, arm.final_reward
+        ends: Sequence[Iterable[object]] = [repeat("")] * 4
+        if held_out := arm.held_out:
+            ends = held_out.final, held_out.final_local, held_out.final_other, held_out.area
+        columns: list[Iterable[object]] = [report.seeds, *rewards, *_took(name, report), *ends]
+        for row in zip(*columns, strict=False):
+            lines.append(",".join([name, *map(_csv_field, row)]))
     return "\n".join(lines) + "\n"
+
+
+def _csv_field(value: object) -> str:
+    return "" if value is None else str(value)
 
 
 def _took(name: str, report: Report) -> list[Sequence[float]]:
@@ -154,12 +144,14 @@ def _attack(name: str, arm: ArmSummary) -> list[tuple[str, ...]]:
 
 
 def _held_out(name: str, arm: ArmSummary) -> list[tuple[str, ...]]:
-    if not (known := arm.held_out):
+    held_out = arm.held_out
+    if held_out is None:
         return []
-    ends = zip((known.final, known.final_local, known.final_other), known.final_ci95, strict=True)
-    tokens = mean([row[-1] for row in known.trained_tokens]) / len(arm.node_rewards[0])
-    figures = [_end(seeds, half) for seeds, half in ends]
-    figures.append(_end(known.area, ci95(known.area)))
+    ends = held_out.final, held_out.final_local, held_out.final_other
+    figures = list(map(_end, ends, held_out.final_ci95))
+    figures.append(_end(held_out.area, ci95(held_out.area)))
+    trained_tokens = mean([of_seed[-1] for of_seed in held_out.trained_tokens])
+    tokens = trained_tokens / len(arm.node_rewards[0])
     return [(words_of(name), *figures, f"{tokens:,.0f}")]
 
 

@@ -98,7 +98,8 @@ def encode(invitation: Invitation) -> str:
     if invitation.proof:
         number = WITH_KEY
     kind, values = KINDS[number], msgspec.structs.astuple(invitation)[1:]
-    body = msgspec.msgpack.encode(kind(doors, *values[: len(kind.__struct_fields__) - 1]))
+    fields = values[: len(kind.__struct_fields__) - 1]
+    body = msgspec.msgpack.encode(kind(doors, *fields))
     msgspec.msgpack.decode(body, type=kind)
     data = bytes([number]) + body
     text = PREFIX + base64.urlsafe_b64encode(data + _checksum(data)).decode().rstrip("=")
@@ -114,7 +115,8 @@ def decode(text: str) -> Invitation:
     # Mail and chat programs break lines
     text = "".join(text[: 2 * MAX_CHARS].split()).removeprefix(PREFIX)
     try:
-        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        padded = text + "=" * (-len(text) % 4)
+        data = base64.b64decode(padded, altchars=b"-_", validate=True)
     except ValueError:
         data = b""
     if not data or len(text) > MAX_CHARS or not KIND <= data[0] <= LAST_KIND:

@@ -63,9 +63,8 @@ def chosen(own: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
     hosts: dict[tuple[str, str], str] = {}
     for address in sorted(own, key=lambda address: (usefulness(address), "/udp/" in address)):
         hosts.setdefault(parts(address)[0], address)
-    found = [address for address in hosts.values() if usefulness(address) < HERE] or list(
-        hosts.values()
-    )
+    of_hosts = list(hosts.values())
+    found = [address for address in of_hosts if usefulness(address) < HERE] or of_hosts
     near = [address for address in found if usefulness(address) > FROM_ANYWHERE]
     far = [address for address in (*found, *others) if usefulness(address) <= FROM_ANYWHERE]
     return (*far[: max(1, MAX_ADDRESSES - len(near))], *near)[:MAX_ADDRESSES]
@@ -80,7 +79,8 @@ def _file_of(home: Path, environment: str) -> str:
         file = str(manifest["config"][environment]["file"])
     except (OSError, ValueError, LookupError, TypeError):
         return ""
-    return re.sub(r"[^A-Za-z0-9_ .+:/-]", "_", file if ":" in file else PurePath(file).name)[:80]
+    name = file if ":" in file else PurePath(file).name
+    return re.sub(r"[^A-Za-z0-9_ .+:/-]", "_", name)[:80]
 
 
 class Inviting(Sink):

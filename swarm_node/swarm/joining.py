@@ -19,7 +19,7 @@ from protocol.card import (
     Signed,
     digest,
     follow,
-    network_of,
+    network_id,
     read,
     swarm_of,
     told,
@@ -70,7 +70,7 @@ def follow_card(config: C, say: Callable[[str], None], keep: bool = False) -> C:
         )
     if isinstance(card, Refusal):
         raise UserError(f"{file}: {told(card)}; remove the file, and join again with --manifest")
-    peers, network = list[str](), section.network or (network_of(card) if card else "")
+    peers, network = list[str](), section.network or (network_id(card) if card else "")
     if source:
         try:
             offered, givers, meant = _offered(source, network, config)
@@ -78,7 +78,7 @@ def follow_card(config: C, say: Callable[[str], None], keep: bool = False) -> C:
             if not meant:
                 signers = f"{card.threshold} of {len(card.signers)} signers"
                 say(
-                    f"this node now trusts network {network_of(card)} ({signers}), because this is "
+                    f"this node now trusts network {network_id(card)} ({signers}), because this is "
                     "the first manifest that it sees; to be sure that it is the right one, "
                     "give the id that people told you with --manifest-network ID"
                 )
@@ -86,7 +86,7 @@ def follow_card(config: C, say: Callable[[str], None], keep: bool = False) -> C:
             if card is None:
                 raise
             say(f"{error}; this node continues with manifest {card.number}")
-    if section.network and (card is None or network_of(card) != section.network):
+    if section.network and (card is None or network_id(card) != section.network):
         raise UserError(
             f"no manifest of network {section.network}: give it with --manifest, and a --home of "
             "its own"
@@ -143,7 +143,7 @@ def _enter(
     )
 
 
-def _refused(why: str) -> str:
+def _words_of_refusal(why: str) -> str:
     """Why a card is refused, and what to do."""
     advice = ADVICE.get(why, "get the newest file, or a new code, from a member")
     return f"--manifest: {told(why)}; {advice}"
@@ -157,7 +157,7 @@ def _by_code(text: str, network: str, config: Config) -> tuple[Chain, Sequence[s
     if not code.network:
         raise UserError("this code has no manifest: use swarm-node join")
     if network not in ("", code.network):
-        raise UserError(_refused(Refusal.OTHER_NETWORK))
+        raise UserError(_words_of_refusal(Refusal.OTHER_NETWORK))
 
     def holds(chain: Chain) -> bool:
         known = read(chain[code.number - 1]) if len(chain) >= code.number else None
@@ -170,7 +170,7 @@ def _by_code(text: str, network: str, config: Config) -> tuple[Chain, Sequence[s
         if not chain:
             raise UserError(f"--manifest: {_unreached(own, code.addresses)}")
         why = follow(chain, code.network, None)
-        raise UserError(_refused(Refusal.CONFLICT if isinstance(why, Card) else why))
+        raise UserError(_words_of_refusal(Refusal.CONFLICT if isinstance(why, Card) else why))
     return chain, code.addresses, code.network
 
 
@@ -188,7 +188,7 @@ def _taken(file: Path, chain: Chain, network: str, before: Card | None, keep: bo
     """
     card = follow(chain, network, int(time.time()), before)
     if isinstance(card, Refusal):
-        raise UserError(_refused(card))
+        raise UserError(_words_of_refusal(card))
     if keep and card != before:
         with owned(file.parent):
             load_identity(file.parent)  # first: it makes the folder a home
@@ -205,11 +205,8 @@ def _narrowed(config: C, card: Card, others: Sequence[str], say: Callable[[str],
     section = config if isinstance(config, BootstrapConfig) else config.network
     named = (*section.suggested, *(address for address in others if not address.endswith(own)))
     # Whoever wrote the card may name anybody's address: it does not become one of the user's
-    suggested = tuple(
-        address
-        for address in dict.fromkeys(named)
-        if address not in section.peers and _makes_sense(address)
-    )
+    new = [address for address in dict.fromkeys(named) if address not in section.peers]
+    suggested = tuple(filter(_makes_sense, new))
     if isinstance(config, BootstrapConfig):
         return config.model_copy(update={"swarm": swarm, "suggested": suggested})
     if strange := [task for task in config.environment.tasks if task not in tasks]:
@@ -226,9 +223,9 @@ def _narrowed(config: C, card: Card, others: Sequence[str], say: Callable[[str],
         "generation": {"num_generations": most},
         "environment": {"tasks": asked},
     }
-    changed = {
-        name: getattr(config, name).model_copy(update=values) for name, values in sections.items()
-    }
+    changed: dict[str, Any] = {}
+    for name, values in sections.items():
+        changed[name] = getattr(config, name).model_copy(update=values)
     return config.model_copy(update={"swarm": swarm, **changed})
 
 
@@ -256,7 +253,7 @@ def described(card: Card) -> str:
     )
     return (
         f"manifest {card.number} of {printable(card.name)}, {age} days old, {ends}: "
-        f"network {network_of(card)}, swarm {swarm_of(card)}, tasks {' '.join(_tasks(card)[:9])}, "
+        f"network {network_id(card)}, swarm {swarm_of(card)}, tasks {' '.join(_tasks(card)[:9])}, "
         f"peers {len(card.bootstrap)}, at most {card.episodes} completions of {card.characters} "
         "characters"
     )
@@ -265,15 +262,17 @@ def described(card: Card) -> str:
 def card_facts(home: Path, answer: Mapping[str, Any]) -> dict[str, Any]:
     """What `status` adds: the card, and which tasks of this node it no longer has."""
     _, card = load_cards(cards_file(home))
-    if not isinstance(card, Card) or answer.get("network", {}).get("swarm") != swarm_of(card):
+    swarm = answer.get("network", {}).get("swarm")
+    if not isinstance(card, Card) or swarm != swarm_of(card):
         return {}
-    asked = (task for asks in answer.get("training", {}).get("asks", {}).values() for task in asks)
+    by_environment = answer.get("training", {}).get("asks", {})
+    asked = (task for tasks in by_environment.values() for task in tasks)
     gone = [
         f"  the manifest no longer has this task, so it is not shared: {task}"
         for task in asked
         if task not in _tasks(card)
     ]
-    facts = card.model_dump(include={"number", "issued", "expires"}) | {"network": network_of(card)}
+    facts = card.model_dump(include={"number", "issued", "expires"}) | {"network": network_id(card)}
     ends = judge(load_proof(home), answer["peer_id"], card, time.time()) if card.members else ""
     if ends:
         until = f"a member until {time.ctime(ends)}" if isinstance(ends, int) else told(ends)

@@ -109,11 +109,11 @@ def draft(first: bool, config: DraftConfig) -> None:
     if first and config.card.exists():
         raise UserError(f"{config.card} exists: remove it, or choose another name")
     chain, now = [] if first else load(config.card), int(time.time())
-    last = held(config.card, judged(config, chain, chain[-1].card.issued)) if chain else None
-    rules, asked = (
-        {*cards.Members.model_fields},
-        partial(config.model_dump, include={*cards.Members.model_fields}),
-    )
+    last = None
+    if chain:
+        last = held(config.card, judged(config, chain, chain[-1].card.issued))
+    rules = {*cards.Members.model_fields}
+    asked = partial(config.model_dump, include=rules)
     given = config.model_dump(
         exclude={*CardConfig.model_fields, *rules, "days"}, exclude_unset=not first
     )
@@ -121,7 +121,7 @@ def draft(first: bool, config: DraftConfig) -> None:
     members = values.pop("members", asked()) | asked(exclude_unset=True)
     members |= {key: sorted({*members[key]} - {"none"}) for key in ("admit", "revoked")}
     values |= {"members": members} if members["admit"] else {}
-    values |= {"number": len(chain) + 1, "network": cards.network_of(last) if last else ""}
+    values |= {"number": len(chain) + 1, "network": cards.network_id(last) if last else ""}
     values |= {
         "issued": now,
         "expires": now + config.days * cards.DAY,
@@ -175,35 +175,35 @@ def show(strict: bool, config: CardConfig) -> None:
     """Prints the newest card, what differs from the one before, and whether it holds."""
     chain, now = load(config.card), int(time.time())
     card, found = chain[-1].card, judged(config, chain, now)
-    new, old = ([*rows(each.card)] for each in (chain[-1], chain[-2:][0]))
+    newest, before = chain[-1], chain[-2:][0]
+    new, old = [*rows(newest.card)], [*rows(before.card)]
     for row in new:
         print(" " if row in old else "+", row)
     for row in old:
         if row not in new:
             print("-", row)
-    for holds, warning in (
-        (
-            not config.network,
-            "give --network ID, otherwise nothing shows that this is the swarm you mean",
-        ),
-        (card.threshold < 2, "one stolen key is enough to change this swarm"),
-        (card.threshold == len(card.signers), "one lost key is enough to end this swarm"),
-        (
-            len({each.split("/")[2] for each in card.bootstrap}) < 2,
-            "all bootstrap nodes are on one machine, so nobody can join while it is off",
-        ),
-        (
-            card.expires - now < 14 * cards.DAY,
-            "this manifest ends soon: swarm-node swarm next renews it",
-        ),
-    ):
-        print(f"warning: {warning}\n" if holds else "", end="")
+    for warning in _warnings(config, card, now):
+        print(f"warning: {warning}")
     if strict:
         held(config.card, found)
     print(
         f"signed by {len(chain[-1].signatures)}: "
         f"{cards.told(found) if isinstance(found, Refusal) else 'complete, and in force'}"
     )
+
+
+def _warnings(config: CardConfig, card: Card, now: int) -> Iterator[str]:
+    """What a signer of this card should think about."""
+    if not config.network:
+        yield "give --network ID, otherwise nothing shows that this is the swarm you mean"
+    if card.threshold < 2:
+        yield "one stolen key is enough to change this swarm"
+    if card.threshold == len(card.signers):
+        yield "one lost key is enough to end this swarm"
+    if len({address.split("/")[2] for address in card.bootstrap}) < 2:
+        yield "all bootstrap nodes are on one machine, so nobody can join while it is off"
+    if card.expires - now < 14 * cards.DAY:
+        yield "this manifest ends soon: swarm-node swarm next renews it"
 
 
 def load(file: Path) -> list[Signed]:
@@ -224,20 +224,17 @@ def held(file: Path, found: T | Refusal) -> T:
 def judged(config: CardConfig, chain: list[Signed], now: int) -> Card | Refusal:
     """The newest card, if all of them hold."""
     newest = load(config.after)[-1].card if config.after else None
-    return cards.follow(
-        [*map(codec.encode, chain)], config.network or cards.network_of(chain[0].card), now, newest
-    )
+    encoded = list(map(codec.encode, chain))
+    network = config.network or cards.network_id(chain[0].card)
+    return cards.follow(encoded, network, now, newest)
 
 
 def rows(card: Card) -> Iterator[str]:
     """A line for each fact on the card."""
     times = {key: datetime.fromtimestamp(getattr(card, key), UTC) for key in ("issued", "expires")}
-    said = (
-        card.model_dump(exclude={"members"})
-        | (card.members.model_dump() if card.members else {})
-        | times
-    )
-    for name, value in (said | {"network": cards.network_of(card)}).items():
+    rules = card.members.model_dump() if card.members else {}
+    said = card.model_dump(exclude={"members"}) | rules | times
+    for name, value in (said | {"network": cards.network_id(card)}).items():
         for each in value if isinstance(value, tuple) else (value,):
             text = " ".join(each.values()) if isinstance(each, dict) else str(each)
             yield f"{name:<12}{printable(text, cards.MAX_NOTES_CHARS)}"

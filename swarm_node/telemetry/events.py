@@ -186,10 +186,8 @@ class Telemetry:
         """Hand the event to every sink, in their order; a sink may emit another event while it
         takes one. The event's text, which may be that of a library's error, is stripped of secrets.
         """
-        told = {
-            key: hidden(getattr(event, key)) for key in ("text", "error") if hasattr(event, key)
-        }
-        event = replace(event, **told)
+        texts = [key for key in ("text", "error") if hasattr(event, key)]
+        event = replace(event, **{key: hidden(getattr(event, key)) for key in texts})
         for sink in list(self._sinks):
             try:
                 sink.take(event)

@@ -33,10 +33,12 @@ class TaskLearning:
         """The first and the present reward: of held-out questions if they are asked, else of
         rounds.
         """
-        if self.before is None:
-            later = self.rewards[1:] or self.rewards
-            return fmean(self.rewards[:1] or [0.0]), fmean(later[-RECENT:] or [0.0])
-        return self.before, self.now
+        if self.before is not None:
+            return self.before, self.now
+        if not self.rewards:
+            return 0.0, 0.0
+        first, *later = self.rewards
+        return first, fmean(later[-RECENT:] or [first])
 
     @property
     def once(self) -> bool:
@@ -98,28 +100,26 @@ class Learning:
     @property
     def tasks(self) -> dict[str, TaskLearning]:
         """The tasks of held-out questions; if none are asked, all tasks that rounds asked."""
-        shown = {
-            task: known
-            for task, known in self._tasks.items()
-            if known.before is not None or not self.held_out
-        }
-        return {
-            task: known
-            for task, known in shown.items()
-            if known.rewards or known.before is not None
-        }
+        shown: dict[str, TaskLearning] = {}
+        for task, learning in self._tasks.items():
+            of_rounds = bool(learning.rewards) and not self.held_out
+            if learning.before is not None or of_rounds:
+                shown[task] = learning
+        return shown
 
     @property
     def example(self) -> tuple[Corrected, str] | None:
         """A corrected question, and the author who taught it if only others had groups of its task,
         else "". Tasks that others taught come first, then those that gained most.
         """
-        found = [(self._teacher(task) != "", self._gain(task), task) for task in self._corrected]
-        return (
-            (self._corrected[task], self._teacher(task))
-            if (task := max(found, default=(0, 0, ""))[2])
-            else None
-        )
+        if not self._corrected:
+            return None
+        task = max(self._corrected, key=self._worth_showing)
+        return self._corrected[task], self._teacher(task)
+
+    def _worth_showing(self, task: str) -> tuple[bool, float, str]:
+        """By what the corrected questions of tasks are ordered."""
+        return self._teacher(task) != "", self._gain(task), task
 
     def _of(self, task: str) -> TaskLearning:
         return self._tasks.setdefault(task, TaskLearning())
@@ -129,8 +129,11 @@ class Learning:
         return now - before
 
     def _teacher(self, task: str) -> str:
-        known = self._of(task)
-        return known.external.most_common(1)[0][0] if known.external and not known.local else ""
+        learning = self._of(task)
+        if learning.local or not learning.external:
+            return ""
+        [(author, _)] = learning.external.most_common(1)
+        return author
 
 
 def _task(group: Group) -> str:
@@ -160,6 +163,10 @@ def sparkline(values: Sequence[float], width: int, ceiling: float = 0.0) -> str:
     ceiling = ceiling or max(means)
     if ceiling <= 0:
         return BLOCKS[0] * width
-    return "".join(
-        BLOCKS[min(len(BLOCKS) - 1, max(0, int(mean / ceiling * len(BLOCKS))))] for mean in means
-    )
+    return "".join(_block(mean / ceiling) for mean in means)
+
+
+def _block(share: float) -> str:
+    """The block whose height is this share of a line."""
+    index = int(share * len(BLOCKS))
+    return BLOCKS[min(len(BLOCKS) - 1, max(0, index))]

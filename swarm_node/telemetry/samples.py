@@ -71,9 +71,10 @@ def samples_of(selection: Selection, advantages: Advantages) -> Iterator[Record]
         yield sample_of(group, advantages, local=False, why="" if group.from_others else NO_BETTER)
     refused = {(each.author, each.question): each.reason for each in selection.refused}
     for group in selection.considered:  # the rest of these groups are trained on, now or later
-        if why := refused.get(
-            (group.author, group.question), "" if group.informative else "uninformative"
-        ):
+        why = refused.get((group.author, group.question), "")
+        if not why and not group.informative:
+            why = "uninformative"
+        if why:
             yield sample_of(group, advantages, local=False, why=why)
 
 
@@ -109,14 +110,15 @@ def conversation(sample: Sample) -> list[dict[str, Any]]:
     it.
     """
     turns = sample.episode.turns
-    said: list[tuple[bool, str]] = []
-    for turn, heard in paired(turns, sample.observations or [()] * len(turns)):
+    messages: list[tuple[bool, str]] = []
+    for turn, replies in paired(turns, sample.observations or [()] * len(turns)):
         if turn.text:
-            said.append((True, turn.text))
-        said += [(True, f"{call.name} {call.arguments}") for call in turn.calls]
-        said += [(False, text) for text in heard]
-    most = COMPLETION_CHARS // max(1, len(said))
-    return [{"own": own, "text": _cut(text, most)} for own, text in said[:MESSAGES]]
+            messages.append((True, turn.text))
+        messages += [(True, f"{call.name} {call.arguments}") for call in turn.calls]
+        messages += [(False, text) for text in replies]
+    most = COMPLETION_CHARS // max(1, len(messages))
+    shown = messages[:MESSAGES]
+    return [{"own": own, "text": _cut(text, most)} for own, text in shown]
 
 
 class SampleRing:

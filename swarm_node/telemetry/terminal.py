@@ -34,7 +34,13 @@ from swarm_node.telemetry.events import (
     Validated,
     Warned,
 )
-from swarm_node.telemetry.learning import HISTORY, Learning, moving_average, sparkline
+from swarm_node.telemetry.learning import (
+    HISTORY,
+    Learning,
+    TaskLearning,
+    moving_average,
+    sparkline,
+)
 
 WINDOW, CURVE_WINDOW = 20, 5  # rounds of the moving averages: of all tasks, of one
 SPARK_WIDTH, CURVE_WIDTH = 26, 20  # characters
@@ -117,12 +123,12 @@ def _chosen(event: Chosen) -> str:
 
 
 def _round_line(report: RoundReport, alone: str = "") -> str:
+    heard = _written(" ({} heard)", report.external_considered or None)
     parts = [
         f"round {report.round}",
         _written("reward {:.3f}", report.reward),
         _written("informative {:.0%}", report.informative_share),
-        f"external {report.external_informative}"
-        + _written(" ({} heard)", report.external_considered or None),
+        f"external {report.external_informative}{heard}",
         f"{report.rollouts / wall_seconds(report):.1f} rollouts/s",
     ]
     if alone:
@@ -140,9 +146,9 @@ def _round_line(report: RoundReport, alone: str = "") -> str:
 
 def wall_seconds(report: RoundReport) -> float:
     """Seconds that the round took; never 0."""
-    return max(
-        sum(report.seconds.values()) if report.overlap is None else report.overlap.wall, 1e-9
-    )
+    phases = sum(report.seconds.values())
+    seconds = phases if report.overlap is None else report.overlap.wall
+    return max(seconds, 1e-9)
 
 
 def _overlap(staleness: Figure, overlap: Overlap) -> str:
@@ -232,19 +238,12 @@ class LiveNode:
         if (example := self._example()) is not None:
             parts += [Text(), example]
         if self._learning.tasks:
-            room = (
-                self._console.height
-                - 1
-                - BESIDE
-                - figures.row_count
-                - (example.row_count + 1 if example else 0)
-            )
+            taken = figures.row_count + (example.row_count + 1 if example else 0)
+            room = self._console.height - 1 - BESIDE - taken
             parts[1:1] = [Text(), self._tasks(max(1, room))]
-        body = Group(*parts)
+        body, title = Group(*parts), Text(self._title)
         facts = Text(_fitted(self._facts, self._console.width - ECHO - FRAME), no_wrap=True)
-        return Panel(
-            body, title=Text(self._title), title_align="left", subtitle=facts, subtitle_align="left"
-        )
+        return Panel(body, title=title, title_align="left", subtitle=facts, subtitle_align="left")
 
     def _fitting(self) -> Panel:
         """The panel as it is redrawn. It would leave a border behind if it were higher than the
@@ -257,26 +256,18 @@ class LiveNode:
         return panel
 
     def _figures(self, latest: RoundDone) -> Table:
-        report, seconds = latest.report, wall_seconds(latest.report)
-        smooth = moving_average(self._rewards, WINDOW)
+        report = latest.report
         overlap = "" if report.overlap is None else _overlap(report.step.staleness, report.overlap)
+        informative = _written("; {:.0%} of local ones informative", report.informative_share)
         return _rows(
             {
-                "round": f"{report.round}   {seconds:.1f} s   {report.rollouts / seconds:.1f} "
-                "rollouts/s   "
-                f"{report.generated_tokens / seconds:.0f} tokens/s",
+                "round": _speed(report),
                 "time": _shares(report.seconds),
-                "reward": _written("{:.3f}   ", report.reward)
-                + _written(
-                    f"mean of {min(len(smooth), WINDOW)} rounds {{:.3f}}   ",
-                    smooth[-1] if smooth else None,
-                )
-                + sparkline(smooth, SPARK_WIDTH),
+                "reward": self._course_of_rewards(report.reward),
                 "trained on": (
                     f"{report.local_informative} local + {report.external_informative} "
-                    "external groups"
-                )
-                + _written("; {:.0%} of local ones informative", report.informative_share),
+                    f"external groups{informative}"
+                ),
                 "update": _shown(report),
                 "tasks": self._chosen,
                 "sharing": _sharing(latest, self._learning),
@@ -290,6 +281,14 @@ class LiveNode:
             }
         )
 
+    def _course_of_rewards(self, latest: Figure) -> str:
+        """The reward of the latest round, the mean of the last ones, and a curve."""
+        means = moving_average(self._rewards, WINDOW)
+        words = _written("{:.3f}   ", latest)
+        if means:
+            words += f"mean of {min(len(means), WINDOW)} rounds {means[-1]:.3f}   "
+        return words + sparkline(means, SPARK_WIDTH)
+
     def _tasks(self, room: int) -> Table:
         """A table of at most `room` rows: the tasks that were practised last for the first time,
         and a row that counts the others.
@@ -297,21 +296,12 @@ class LiveNode:
         tasks = list(self._learning.tasks.items())
         left = max(0, len(tasks) - room + 1) if len(tasks) > room else 0
         table = Table.grid(padding=(0, 2))
-        asked = "held out" if self._learning.held_out else "in training"
-        table.add_row(
-            *(Text(word, style="dim") for word in (asked, "before", "now", "curve", "from others"))
-        )
-        for task, known in tasks[left:]:
-            (before, now), others = known.span, known.from_others
-            curve = sparkline(moving_average(known.rewards, CURVE_WINDOW), CURVE_WIDTH, 1.0).ljust(
-                CURVE_WIDTH
-            )
-            at_first = "" if known.once else f"{before:.2f}"
-            from_others = "" if others is None else f"{others:.0%}"
-            figures = (at_first, f"{now:.2f}", curve, from_others)
-            table.add_row(
-                Text(task, no_wrap=True, overflow="ellipsis"), *(Text(each) for each in figures)
-            )
+        questions = "held out" if self._learning.held_out else "in training"
+        titles = questions, "before", "now", "curve", "from others"
+        table.add_row(*(Text(title, style="dim") for title in titles))
+        for task, learning in tasks[left:]:
+            name = Text(task, no_wrap=True, overflow="ellipsis")
+            table.add_row(name, *map(Text, _course(learning)))
         if left:
             table.add_row(Text(f"and {left} more", style="dim"))
         return table
@@ -335,8 +325,26 @@ def _rows(values: Mapping[str, str]) -> Table:
     table = Table.grid(padding=(0, 2))
     for name, value in values.items():
         if value:
-            table.add_row(Text(name, style="dim"), Text(value, overflow="ellipsis", no_wrap=True))
+            shown = Text(value, overflow="ellipsis", no_wrap=True)
+            table.add_row(Text(name, style="dim"), shown)
     return table
+
+
+def _speed(report: RoundReport) -> str:
+    """The number of a round, its seconds, and what it generated in each of them."""
+    seconds = wall_seconds(report)
+    rollouts, tokens = report.rollouts / seconds, report.generated_tokens / seconds
+    return f"{report.round}   {seconds:.1f} s   {rollouts:.1f} rollouts/s   {tokens:.0f} tokens/s"
+
+
+def _course(learning: TaskLearning) -> tuple[str, str, str, str]:
+    """What a task's row shows: the reward at first and now, a curve, and the share of others."""
+    (before, now), others = learning.span, learning.from_others
+    means = moving_average(learning.rewards, CURVE_WINDOW)
+    curve = sparkline(means, CURVE_WIDTH, 1.0).ljust(CURVE_WIDTH)
+    at_first = "" if learning.once else f"{before:.2f}"
+    from_others = "" if others is None else f"{others:.0%}"
+    return at_first, f"{now:.2f}", curve, from_others
 
 
 def _fitted(facts: Sequence[str], width: int) -> str:
@@ -367,7 +375,8 @@ def _from_others(learning: Learning) -> str:
 def _shown(report: RoundReport) -> str:
     """The metrics that ask to be shown."""
     values = figures(report)
-    shown = (_written(about.shown, values[name]) for name, about in METRICS.items() if about.shown)
+    forms = {name: metric.shown for name, metric in METRICS.items() if metric.shown}
+    shown = (_written(form, values[name]) for name, form in forms.items())
     return "   ".join(filter(None, shown))
 
 

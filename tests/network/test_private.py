@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from protocol import wire
-from protocol.card import DAY, Members, network_of, swarm_of
+from protocol.card import DAY, Members, network_id, swarm_of
 from protocol.identity import Identity
 from protocol.member import MAX_LIFE, ProofFault, certify, judge
 from protocol.messages import PeerId, Round
@@ -39,7 +39,7 @@ CALLS = int(os.environ.get("SWARM_NODE_CALLS", "600"))  # calls of strangers, in
 
 MEMBERS = Members(admit=(ADMIT.peer_id,), chain=4, revoked=())
 FIRST, CARD = signed(1, "", 0, KEYS[:2], members=MEMBERS)
-NETWORK, SWARM = network_of(CARD), swarm_of(CARD)
+NETWORK, SWARM = network_id(CARD), swarm_of(CARD)
 SAID = wire.encode_hello(SWARM)
 
 

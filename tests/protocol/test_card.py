@@ -8,7 +8,7 @@ from functools import reduce
 from random import Random
 from typing import Any
 
-from protocol.card import DAY, MAX_BYTES, MAX_LIFE, Card, Refusal, Signed, follow, network_of, sign
+from protocol.card import DAY, MAX_BYTES, MAX_LIFE, Card, Refusal, Signed, follow, network_id, sign
 from protocol.codec import content_hash, encode
 from protocol.identity import Identity, peer_id, public_key
 
@@ -63,7 +63,7 @@ def made(number: int, holders: Sequence[Identity], by: Sequence[Identity], **cha
 
 
 FIRST = made(1, (ANN, BOB, CEM), (ANN, BOB))
-NETWORK = network_of(Signed.model_validate_json(FIRST).card)
+NETWORK = network_id(Signed.model_validate_json(FIRST).card)
 # Each card changes a key
 CHAIN = [FIRST, *(made(n, ALL[n - 1 : n + 2], ALL[n - 1 : n + 1]) for n in (2, 3, 4))]
 CARDS = [Signed.model_validate_json(each).card for each in CHAIN]

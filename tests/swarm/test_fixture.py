@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from protocol import card as cards
-from protocol.card import Card, Refusal, digest, network_of
+from protocol.card import Card, Refusal, digest, network_id
 from protocol.identity import Identity
 from protocol.member import judge
 from swarm_node.environments.basics.source import version as basics_version
@@ -244,7 +244,7 @@ def test_a_card_of_it_is_shown_and_followed_by_a_new_one_and_both_let_a_node_in(
         assert done.returncode == 0, done.stdout + done.stderr
         return done
 
-    network = network_of(signed.card)
+    network = network_id(signed.card)
     shown = say("show", name).stdout
     assert network in shown and all(signer in shown for signer in signed.card.signers)
     say("next", name, "--days", 60)
@@ -275,7 +275,7 @@ def test_codes_of_it_are_read_and_the_key_of_one_lets_a_newcomer_into_its_privat
     for name in ("friends", "closed"):
         signed = cards.read((DATA / "card" / f"{name}.card").read_bytes().rstrip(b"\n"))
         assert not isinstance(signed, Refusal)
-        assert codes[name].network == network_of(signed.card)
+        assert codes[name].network == network_id(signed.card)
         assert codes[name].digest == digest(signed.card)
     newcomer, now = Identity.create(), signed.card.issued + cards.DAY
     ends = judge(codes["closed"].proves(newcomer), newcomer.peer_id, signed.card, now)

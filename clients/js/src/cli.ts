@@ -32,9 +32,12 @@ const COMPLETIONS = 8;
 const QUESTIONS = 4; // of a round
 const SHOWN = 70; // characters of a text
 
+// Controls, formats and the like by category; and letters and marks that show nothing
+const HIDDEN = /\p{C}|\p{Zl}|\p{Zp}|[\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\u{e0100}-\u{e01ef}]/gu;
+
 /** Text of strangers, safe on a terminal: one line, no controls, nothing that reorders its neighbours. */
 export function escaped(text: string, most = SHOWN): string {
-  const shown = JSON.stringify(text).replace(/\p{C}|\p{Zl}|\p{Zp}/gu, (char) => `\\u{${char.codePointAt(0)!.toString(16)}}`);
+  const shown = JSON.stringify(text).replace(HIDDEN, (char) => `\\u{${char.codePointAt(0)!.toString(16)}}`);
   return shown.length > most ? `${shown.slice(0, most)}…` : shown;
 }
 

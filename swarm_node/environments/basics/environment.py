@@ -38,10 +38,8 @@ class BasicsKind(EnvironmentKind):
     def start(self, tasks: Sequence[str], config: HasEnvironments) -> ScoredEnvironment:
         settings = config.environment
         scoring = ScoringClient(SOURCE, source.version, settings.time_limit)
-        rule, answers = (
-            RewardRule(settings.scoring),
-            Answers.configured(settings, "first_line", source.SHOTS),
-        )
+        rule = RewardRule(settings.scoring)
+        answers = Answers.configured(settings, "first_line", source.SHOTS)
         return ScoredEnvironment(
             self.name, source.version, self.tasks, tasks, scoring, rule, answers
         )

@@ -132,7 +132,8 @@ def _function_tried(rows: Sequence[QuestionRow], spec: Mapping[str, Any]) -> Dou
         )
     wrong = [row.line for row, reply in paired(rows, replies) if _is_wrong(reply)]
     # Where it pays no reference answer at all, it wants something else than these
-    return DoubtfulAnswers(len(rows), sorted(wrong) if len(wrong) < len(scores) else [])
+    pays_some = len(wrong) < len(scores)
+    return DoubtfulAnswers(len(rows), sorted(wrong) if pays_some else [])
 
 
 def _in_words(reason: str) -> str:

@@ -69,10 +69,9 @@ def compiled(config: DatasetConfig, out: str) -> dict[str, Any]:
             json.dump({"version": version, "verifier": verifier, "rows": rows}, file)
     prompt_lengths = [len(question.prompt) for question in made.kept]
     answer_lengths = [len(shown(question.answer)) for question in made.kept]
-    examples = [
-        [_shown(question.prompt), _shown(shown(question.answer))]
-        for question in sides[TRAIN][:SHOWN]
-    ]
+    examples: list[list[str]] = []
+    for question in sides[TRAIN][:SHOWN]:
+        examples.append([_shown(question.prompt), _shown(shown(question.answer))])
     return {
         "version": version,
         "reads": _reads(config, made),
@@ -124,13 +123,16 @@ def _recognised(config: DatasetConfig, made: Questions) -> DatasetConfig:
     """
     if 2 * made.lettered > len(made.kept):
         return config.model_copy(update={"verifier": "choice"})
-    form = made.form = questions.form_of([each.answer for each in made.kept])
-    for each in [each for each in made.kept if form and not questions.final(form, each.answer)]:
-        made.leave_out(f"no answer {questions.MARKS[form]}", each.line)
-    made.kept = [each for each in made.kept if not form or questions.final(form, each.answer)]
-    return config.model_copy(
-        update={"verifier": questions.verifier_of(form, [each.answer for each in made.kept])}
-    )
+    form = made.form = questions.form_of([row.answer for row in made.kept])
+    with_form: list[QuestionRow] = []
+    for row in made.kept:
+        if not form or questions.final(form, row.answer):
+            with_form.append(row)
+        else:
+            made.leave_out(f"no answer {questions.MARKS[form]}", row.line)
+    made.kept = with_form
+    verifier = questions.verifier_of(form, [row.answer for row in with_form])
+    return config.model_copy(update={"verifier": verifier})
 
 
 def _verifier(config: DatasetConfig, form: str) -> dict[str, Any]:

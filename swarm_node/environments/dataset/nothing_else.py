@@ -137,9 +137,8 @@ def longest(name: str, answer: Any, prompt: str) -> int:
             return bound.longest(text_of(answer)) + min(sum(repeats), MAX_CHARS)
         case "json":
             value = answer if not isinstance(answer, str) else parse_json(answer)
-            return max(bound.longest(text_of(answer)), len(json.dumps(value, indent=4)) + MORE) + (
-                FENCE_CHARS
-            )
+            indented = len(json.dumps(value, indent=4)) + MORE
+            return max(bound.longest(text_of(answer)), indented) + FENCE_CHARS
     return bound.longest(text)
 
 
@@ -172,8 +171,8 @@ def _is_unit(rest: str, right: str, prompt: str) -> bool:
         return True
     if not UNIT.fullmatch(unit) or len(rest) > len(unit) + 3:
         return False
-    words = {word.casefold() for text in (right, prompt) for word in re.findall(r"[^\W\d_]+", text)}
-    return unit.casefold() in UNITS | words
+    words = re.findall(r"[^\W\d_]+", f"{right}\n{prompt}")
+    return unit.casefold() in UNITS.union(map(str.casefold, words))
 
 
 def _options(prompt: str, letter: str) -> Iterator[str]:

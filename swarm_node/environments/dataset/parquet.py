@@ -79,12 +79,8 @@ def weigh(array: Any) -> int:
         return own + (compute.sum(lengths.take(array.indices)).as_py() or 0)
     if types.is_struct(kind):
         return own + sum(map(weigh, array.flatten()))
-    if (
-        types.is_list(kind)
-        or types.is_large_list(kind)
-        or types.is_fixed_size_list(kind)
-        or types.is_map(kind)
-    ):
+    tests = types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_map
+    if any(is_nested(kind) for is_nested in tests):
         return own + weigh(array.flatten())
     return own + int(array.nbytes)
 

@@ -10,8 +10,10 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from string import ascii_uppercase
+from typing import Any, TypeGuard
 
+from swarm_node.common.batched import paired
 from swarm_node.common.errors import UserError, printable
 from swarm_node.common.nearest import meant
 from swarm_node.environments.dataset import shapes
@@ -137,7 +139,8 @@ def gather(
         reasons = ", ".join(
             f"{count} rows: {reason}" for reason, count in questions.left_out.items()
         )
-        shown = ", ".join(printable(name, 40) for name in sorted(columns)[:12]) or "none"
+        first_columns = sorted(columns)[:12]
+        shown = ", ".join(printable(name, 40) for name in first_columns) or "none"
         advice = _advice(questions, sorted(columns)) if columns else ""
         raise UserError(
             f"no question in it: {reasons or 'no rows'}; its columns are {shown}{advice}"
@@ -196,13 +199,12 @@ class Maker:
     def settled(self, drafts: list[QuestionRow]) -> dict[str, QuestionRow]:
         """The questions by their digests, in their final form."""
         known = self._questions
-        with_options = [draft for draft in drafts if draft.options]
-        explained = [
-            draft
-            for draft in with_options
-            if draft.options and self._ways.letter(draft.answer, draft.options)
-        ]
-        lettering = 2 * len(explained) > len(with_options)
+        with_options = explained = 0  # drafts
+        for draft in drafts:
+            if draft.options:
+                with_options += 1
+                explained += self._ways.letter(draft.answer, draft.options) is not None
+        lettering = 2 * explained > with_options
         whole = _all_whole(drafts)
         found: dict[str, QuestionRow] = {}
         for draft in drafts:
@@ -242,7 +244,8 @@ class Maker:
         """The text of the column of the question, between what stands above and below it."""
         known = self._questions
         above = shapes.cell(row, known.context) if known.context != known.prompt else None
-        below = row.get(GOES_ON.get(known.prompt, "")) if not self._named[0] else None
+        goes_on = GOES_ON.get(known.prompt, "")
+        below = row.get(goes_on) if not self._named[0] else None
         text = text_of(asked)
         parts = [text_of(above), text, text_of(below)] if text.strip() else []
         return "\n\n".join(part for part in parts if part.strip())
@@ -267,11 +270,11 @@ def _advice(asked: Questions, columns: Sequence[str]) -> str:
     """Advice for an error message: the flags that name the columns."""
     options = {"prompt": (asked.prompt,) * bool(asked.prompt) or PROMPTS}
     options["answer"] = (asked.answer,) * bool(asked.answer) or ANSWERS
-    missing = {option: names for option, names in options.items() if not set(names) & set(columns)}
-    nearest = dict[str, str]()  # column by option; "" where none is near
-    for option, names in missing.items():
-        near = (meant(name, columns) for name in names)
-        nearest[option] = next(filter(None, near), "")
+    nearest = dict[str, str]()  # column by missing option; "" where none is near
+    for option, names in options.items():
+        if set(names).isdisjoint(columns):
+            near = (meant(name, columns) for name in names)
+            nearest[option] = next(filter(None, near), "")
     flags = " ".join(
         f"--dataset.{option} {printable(name, 40) or 'COLUMN'}" for option, name in nearest.items()
     )
@@ -301,7 +304,8 @@ def filled(template: str, row: Row) -> str:
         return ""
 
     def part(brace: re.Match[str]) -> str:
-        return text_of(shapes.cell(row, brace[1])) if shapes.has(row, brace[1]) else brace[0]
+        name = brace[1]
+        return text_of(shapes.cell(row, name)) if shapes.has(row, name) else brace[0]
 
     return BRACES.sub(part, template)
 
@@ -317,9 +321,18 @@ def text_of(value: Any) -> str:
         return _chat(value)
     if isinstance(value, Mapping) and (options := shapes.options_of({"options": value})):
         return options.shown()
-    if isinstance(value, list | tuple) and value and all(isinstance(each, str) for each in value):
-        return "\n".join(f"{chr(ord('A') + k)}. {each}" for k, each in enumerate(value[:26]))
+    if _is_choices(value):
+        lettered = zip(ascii_uppercase, value, strict=False)
+        return "\n".join(f"{letter}. {text}" for letter, text in lettered)
     return _json_text(value)
+
+
+def _is_choices(value: Any) -> TypeGuard[Sequence[str]]:
+    return isinstance(value, list | tuple) and len(value) > 0 and all(map(_is_text, value))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def _json_text(value: Any) -> str:
@@ -352,19 +365,22 @@ def _writable(question: QuestionRow) -> bool:
 
 def _is_chat(value: Any) -> bool:
     turns = value if isinstance(value, list | tuple) else ()
-    return len(turns) > 0 and all(
-        isinstance(turn, Mapping) and isinstance(turn.get("content"), str) for turn in turns
-    )
+    return len(turns) > 0 and all(map(_is_turn, turns))
+
+
+def _is_turn(value: Any) -> bool:
+    return isinstance(value, Mapping) and isinstance(value.get("content"), str)
 
 
 def _chat(messages: Sequence[Mapping[str, Any]]) -> str:
     """Messages as one user turn: with roles, unless they are one user message, or a system and a
     user message.
     """
-    turns = [(str(each.get("role", "user")), each["content"]) for each in messages]
-    if [role for role, _ in turns] in (["user"], ["system", "user"]):
-        return "\n\n".join(text for _, text in turns)
-    return "\n\n".join(f"{role.capitalize()}: {text}" for role, text in turns)
+    roles = [str(message.get("role", "user")) for message in messages]
+    texts = [message["content"] for message in messages]
+    if roles in (["user"], ["system", "user"]):
+        return "\n\n".join(texts)
+    return "\n\n".join(f"{role.capitalize()}: {text}" for role, text in paired(roles, texts))
 
 
 def version(
@@ -373,17 +389,14 @@ def version(
     """The version of the questions, their split and their verifier, in characters that an address
     allows.
     """
-    rows = hashlib.sha256(
-        "".join(question.digest for question in questions.kept).encode()
-    ).hexdigest()
+    digests = "".join(question.digest for question in questions.kept)
+    rows = hashlib.sha256(digests.encode()).hexdigest()
     # Left out where empty: versions without a salt stay as they were
     beside: dict[str, Any] = {"salt": salt} if salt else {}
     # Peers who pay for other completions have another version
     beside |= {"rules": RULES} if verifier else {}
-    return (
-        "sha256."
-        + _digest({"rows": rows, "held_out": held_out, "verifier": verifier, **beside})[:32]
-    )
+    agreed = {"rows": rows, "held_out": held_out, "verifier": verifier, **beside}
+    return f"sha256.{_digest(agreed)[:32]}"
 
 
 def leaking(sides: Mapping[str, Sequence[QuestionRow]]) -> int:
@@ -445,6 +458,9 @@ def verifier_of(form: str, answers: Sequence[Any]) -> str:
     """The verifier for answers of this form. The rows alone decide, so that all who have them
     choose the same.
     """
-    if form and all(NUMBERS.fullmatch(final(form, each).strip("$%. ")) for each in answers):
+    if not form:
+        return "exact"
+    finals = [final(form, answer).strip("$%. ") for answer in answers]
+    if all(map(NUMBERS.fullmatch, finals)):
         return "number"
     return "math" if form == "boxed" else "exact"

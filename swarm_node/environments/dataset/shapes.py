@@ -222,10 +222,11 @@ class Ways:
         if isinstance(answer, bool) or not isinstance(answer, str | int | float):
             return {}
         text, count = scalar_text(answer).strip(), len(options.texts)
-        number = int(text) if text.isascii() and text.isdigit() and len(text) <= 2 else -1
-        found = _LETTER.fullmatch(text)
+        is_number = text.isascii() and text.isdigit() and len(text) <= 2
+        number = int(text) if is_number else -1
+        lone_letter = _LETTER.fullmatch(text)
         marked = _MARKED.fullmatch(text)
-        letter = LETTERS.find(found[1].upper()) if found else -1
+        letter = LETTERS.find(lone_letter[1].upper()) if lone_letter else -1
         if marked and marked[2] and letter < 0:
             place = LETTERS.find(marked[1].upper())
             same = 0 <= place < count and _same(marked[2], options.texts[place])
@@ -254,7 +255,8 @@ def scalar_text(value: Any) -> str:
         return value or ""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return json.dumps(value) if isinstance(value, bool | int | float | list | dict) else str(value)
+    as_json = isinstance(value, bool | int | float | list | dict)
+    return json.dumps(value) if as_json else str(value)
 
 
 def plain(value: Any) -> Any:
@@ -283,8 +285,7 @@ def meant(answer: Any) -> Any:
         return _of_object(answer)
     if not isinstance(answer, list | tuple):
         return answer
-    if answer and all(isinstance(part, Mapping) and isinstance(part.get("text"), str)
-                      for part in answer):  # fmt: skip
+    if answer and all(map(_has_text, answer)):
         answer = [part["text"] for part in answer]
     values = [part for part in answer if part not in (None, "")]
     if len(values) < 2:
@@ -293,6 +294,10 @@ def meant(answer: Any) -> Any:
         raise ValueError(LIST_ANSWER)
     distinct = list(dict.fromkeys(values))
     return distinct[0] if len(distinct) == 1 else {ANY_OF: distinct}
+
+
+def _has_text(part: Any) -> bool:
+    return isinstance(part, Mapping) and isinstance(part.get("text"), str)
 
 
 def _of_object(answer: Mapping[str, Any]) -> Any:

@@ -45,12 +45,10 @@ class Judge:
         """
         if says_nothing_else := nothing_else.BY_NAME.get(self._name):
             return says_nothing_else(text, reference, prompt)
-        own = getattr(self._verify, "longest", None) is not None
-        return (
-            own
-            or plain(text, verifiers.text_of(reference), prompt)
-            or (self.longest(reference, prompt) is None)
-        )
+        has_bound_of_its_own = getattr(self._verify, "longest", None) is not None
+        if has_bound_of_its_own or plain(text, verifiers.text_of(reference), prompt):
+            return True
+        return self.longest(reference, prompt) is None
 
 
 def references_of(spec: Mapping[str, Any], answer: Any) -> tuple[Any, ...]:

@@ -78,15 +78,19 @@ def number(completion: str, answer: Any, tolerance: float = 0.0) -> float:
     """The last number of each is the same, and so is its unit where both have one. Where the
     reference answer has several numbers, as 12:30 has, all are the same, and what stands between.
     """
-    told, known = final(completion), final(text_of(answer))
-    said, right = quantity(told), quantity(known)
-    if said is None or right is None or (said[1] and right[1] and _other_unit(said[1], right[1])):
+    answered, reference = final(completion), final(text_of(answer))
+    said, right = quantity(answered), quantity(reference)
+    if said is None or right is None:
         return 0.0
-    count = number_count(known)
-    if count > 1 and _run(told, count) != _run(known, count):
+    (said_value, said_unit), (right_value, right_unit) = said, right
+    if said_unit and right_unit and _other_unit(said_unit, right_unit):
         return 0.0
-    distance = DECIMALS.abs(DECIMALS.subtract(said[0], right[0]))
-    allowed = DECIMALS.multiply(Decimal(repr(tolerance)), DECIMALS.abs(right[0]) or Decimal(1))
+    count = number_count(reference)
+    if count > 1 and _run(answered, count) != _run(reference, count):
+        return 0.0
+    distance = DECIMALS.abs(DECIMALS.subtract(said_value, right_value))
+    size = DECIMALS.abs(right_value) or Decimal(1)
+    allowed = DECIMALS.multiply(Decimal(repr(tolerance)), size)
     return float(distance.is_finite() and distance <= allowed)
 
 
@@ -209,15 +213,17 @@ def final(text: str) -> str:
     """The answer after the thinking of a text: what its last ####, box or tags hold, else all of
     it.
     """
-    said = answer_of(without_thinking(text))
-    return next(
-        (part for read in (behind_hashes, in_box, in_tags) if (part := read(said).strip())), said
-    )
+    answer = answer_of(without_thinking(text))
+    for read in (behind_hashes, in_box, in_tags):
+        if part := read(answer).strip():
+            return part
+    return answer
 
 
 def quantity(text: str) -> tuple[Decimal, str] | None:
     """The last number of a text, and the word after it. None if the text has no number."""
-    last = next(iter(deque(NUMBERS.finditer(text[-MAX_CHARS:]), maxlen=1)), None)
+    numbers = deque(NUMBERS.finditer(text[-MAX_CHARS:]), maxlen=1)
+    last = numbers[0] if numbers else None
     if last is None or len(last[0]) > MAX_NUMBER_CHARS:
         return None
     above, _, below = last[0].replace("\u2212", "-").partition("/")
@@ -239,10 +245,11 @@ def number_count(text: str) -> int:
 
 def _run(text: str, count: int) -> tuple[list[Decimal | None], list[str]]:
     """The values of the last numbers of a text but the very last, and what stands between them."""
-    last = list(deque(NUMBERS.finditer(text[-MAX_CHARS:]), maxlen=count))
-    quantities = [quantity(number[0]) for number in last[:-1]]
-    values = [found and found[0] for found in quantities]
-    between = [one.string[one.end() : other.start()] for one, other in pairwise(last)]
+    text = text[-MAX_CHARS:]
+    numbers = list(deque(NUMBERS.finditer(text), maxlen=count))
+    quantities = [quantity(number[0]) for number in numbers[:-1]]
+    values = [known and known[0] for known in quantities]
+    between = [text[one.end() : following.start()] for one, following in pairwise(numbers)]
     return values, [" ".join(part.casefold().split()) for part in between]
 
 
@@ -267,9 +274,9 @@ def forms_of(text: str) -> tuple[str, ...]:
     own or not, and letters of one width. Not every form that Unicode calls compatible: x² is
     not x2.
     """
+    composed, decomposed = (unicodedata.normalize(form, text) for form in ("NFC", "NFD"))
     narrow = "".join(map(_of_one_width, text))
-    forms = (text, *(unicodedata.normalize(form, text) for form in ("NFC", "NFD")), narrow)
-    return tuple(dict.fromkeys(forms))
+    return tuple(dict.fromkeys((text, composed, decomposed, narrow)))
 
 
 def _of_one_width(sign: str) -> str:
@@ -311,10 +318,12 @@ def _letter(text: str) -> str | None:
     if begin := _BEGINS_CHOICE.match(bare):
         behind = bare[begin.end() - (begin[0][-1:] in ",") :]
         return _alone(begin[1].upper(), _OTHER_BEHIND.match(behind))
-    told = [*_SAYS_CHOICE.finditer(whole)]
-    if told:
-        alone = {_alone(found[1], _OTHER_BEHIND.match(whole, found.end())) for found in told}
-        return alone.pop() if len(alone) == 1 else None
+    letters: set[str | None] = set()
+    for choice_in_words in _SAYS_CHOICE.finditer(whole):
+        other = _OTHER_BEHIND.match(whole, choice_in_words.end())
+        letters.add(_alone(choice_in_words[1], other))
+    if letters:
+        return letters.pop() if len(letters) == 1 else None
     end = _ENDS_CHOICE.search(bare)
     return _alone(end[1], _OTHER_BEFORE.search(bare)) if end else None
 

@@ -25,10 +25,8 @@ class EpisodesKind(EnvironmentKind):
         scoring = ScoringClient(
             f"{__package__}.source", source.version, config.environment.time_limit
         )
-        about, rule = (
-            (self.name, source.version, self.tasks, tasks),
-            RewardRule(config.environment.scoring),
-        )
+        about = self.name, source.version, self.tasks, tasks
+        rule = RewardRule(config.environment.scoring)
         return ScoredEnvironment(*about, scoring, rule, turns=source.turns, probe=source.probe)
 
     def answer(self, question: Question) -> str:

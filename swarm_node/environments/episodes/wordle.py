@@ -48,9 +48,9 @@ class Wordle:
         self.prompt = "\n".join(
             [TOLD, *(f"{each}: {compared(each, self.answer)}" for each in self.shown)]
         )
-        self.known = {
-            place for each in self.shown for place in range(5) if each[place] == self.answer[place]
-        }
+        self.known: set[int] = set()  # places of the answer whose letter a guess has shown
+        for guess in self.shown:
+            self.known |= {place for place in range(5) if guess[place] == self.answer[place]}
         self.given = len(self.known)
         self.longest = longest(self.answer)
 

@@ -1,5 +1,9 @@
 """Questions of reasoning-gym as an Environment. The library itself runs in the scoring process
 only.
+
+What peers have to agree on, the questions and the scores of answers, has a version and stands in
+catalogue.py and scorers/. What stands here, such as which tasks are asked first and how a score
+becomes a reward, concerns this node alone.
 """
 
 from collections.abc import Sequence

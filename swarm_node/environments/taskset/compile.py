@@ -163,10 +163,10 @@ class Read:
         side = HELD_OUT if share(prompt) < self._config.held_out else TRAIN
         self.sides[side].append(row)
         if len(self.tries) < TRIED and not self._config.alone:
-            tried = self._played(task, row) if self._library.several else self._scored(task, row)
-            self.tries.append(row | tried)
+            try_out = self._tried_episodes if self._library.several else self._tried_answers
+            self.tries.append(row | try_out(task, row))
 
-    def _scored(self, task: Any, row: dict[str, Any]) -> dict[str, Any]:
+    def _tried_answers(self, task: Any, row: dict[str, Any]) -> dict[str, Any]:
         """Completions of a question with their scores, as verifiers itself computes them."""
         from swarm_node.environments.taskset import library
 
@@ -193,7 +193,7 @@ class Read:
             f"runtime.{wanted}), and no peer could replay that; use another one"
         ) from error
 
-    def _played(self, task: Any, row: dict[str, Any]) -> dict[str, Any]:
+    def _tried_episodes(self, task: Any, row: dict[str, Any]) -> dict[str, Any]:
         """Episodes of one of the first questions, and their scores here. They are compared with
         those in a second process and in the sandbox.
         """

@@ -101,7 +101,7 @@ class Dialogue:
         self._loop = QuietLoop()
         self._asked: asyncio.Future[None] = self._loop.create_future()
         self._turn: asyncio.Future[None] = self._loop.create_future()
-        self._playing = self._loop.create_task(self._played())
+        self._playing = self._loop.create_task(self._play_to_the_end())
 
     def opening(self) -> str:
         """What the policy reads before its first turn, without the tools; "" where no text says
@@ -179,7 +179,7 @@ class Dialogue:
             self._scored = True
             await library.finish(self._task, self.trace, self._runtime)
 
-    async def _played(self) -> None:
+    async def _play_to_the_end(self) -> None:
         seat, environment = Seat(self), self._task_set.environment()
         if environment is None:
             await seat.run(self._task)

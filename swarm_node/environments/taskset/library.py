@@ -8,10 +8,12 @@ import copy
 import hashlib
 import inspect
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from functools import cached_property
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,7 @@ from swarm_node.scoring.playing import ToolError
 MAX_TEXTS = 8  # completions to try, of one question
 SHORT = 200  # most characters of a text that is tried as a completion
 NOT_TEXT = "more than turns of text"
+OF_VERIFIERS = "verifiers.v1.tasksets"  # its own task sets, which it prefers
 
 # What a setup left for the other hooks of its task, as JSON can hold it; empty where it left
 # nothing: fields `state`, `info` and `files`
@@ -46,10 +49,7 @@ class Library:
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         """Raises whatever an import raises, and what pydantic says of the options."""
         self.name = name
-        file = Path(name).expanduser()
-        if name.endswith(".py"):
-            sys.path.insert(0, str(file.absolute().parent))  # where verifiers imports it from
-        self._id = file.stem if name.endswith(".py") else name
+        self._id = _findable(Path(name).expanduser()) if name.endswith(".py") else name
         given = {**deepcopy(options), "id": self._id}  # a copy: verifiers changes it
         self._config = vf.taskset_config_type(self._id).model_validate(given)
         self._kind: type[vf.Task] = vf.task_type(self._id)
@@ -394,6 +394,23 @@ async def scored(
     return await finish(task, trace, runtime)
 
 
+def _findable(file: Path) -> str:
+    """The name under which verifiers imports this file. It looks in the folder of the file last, so
+    that nothing else there, which may be a stranger's, hides a module of a library. UserError where
+    it would import another module of this name.
+    """
+    sys.path.append(str(file.absolute().parent))
+    name = file.stem.replace("-", "_").lower()  # as verifiers spells it
+    for module in (f"{OF_VERIFIERS}.{name}", name):
+        spec = find_spec(module)
+        if spec is not None and os.path.realpath(spec.origin or "") != os.path.realpath(file):
+            raise UserError(
+                f"task set {file}: {module} is another module, which is installed: give the file a "
+                "name of its own"
+            )
+    return file.stem
+
+
 def loaded(name: str, options: Mapping[str, Any]) -> Library:
     """The task set of this name. UserError where it cannot be imported, or where no peer could
     replay its episodes.
@@ -401,6 +418,8 @@ def loaded(name: str, options: Mapping[str, Any]) -> Library:
     try:
         library = Library(name, options)
         reason = library.refusal()
+    except UserError:
+        raise
     except Exception as error:  # whatever somebody's file raises
         raise UserError(
             f"task set {name} cannot be loaded: {type(error).__name__}: {_first(error)}; install "

@@ -1,9 +1,13 @@
-"""Clues about a world, as data, and what each demands of it. solver.py turns demands into
-constraints, text.py clues into sentences.
+"""The clues of a Temporal Clue puzzle, as data, and what each demands of a world. solver.py turns
+demands into constraints, text.py clues into sentences.
+
+A demand that changes makes other puzzles at the same addresses, and peers would refuse one
+another's groups: raise DRAWS in sizes.py with it. A new kind of clue is drawn by generate.py.
 """
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 from swarm_node.environments.temporal_clue.worlds import Fact, Setting, World
 
@@ -146,7 +150,25 @@ def meant(term: Term, setting: Setting, world: World) -> int:
 
 def _moves(who: Term, begin: int, end: int, time: int, setting: Setting) -> list[Way]:
     """The ways in which `who` is in one room just before the time, and in another at it."""
-    return [(*x, ("at", p, begin, time - 1), ("at", p, end, time)) for p, x in pieces(who, setting)]
+    ways: list[Way] = []
+    for piece, identity in pieces(who, setting):
+        before, after = ("at", piece, begin, time - 1), ("at", piece, end, time)
+        ways.append((*identity, before, after))
+    return ways
+
+
+def _both(
+    who: Term, other: Term, places: list[tuple[int, int, int]], setting: Setting
+) -> list[list[Way]]:
+    """What has to be true if both were where `places` says, at one of these times: (room of `who`,
+    room of `other`, time).
+    """
+    ways: list[Way] = []
+    candidates = product(pieces(who, setting), pieces(other, setting), places)
+    for (piece, identity), (other_piece, other_identity), (here, there, time) in candidates:
+        is_here, is_there = ("at", piece, here, time), ("at", other_piece, there, time)
+        ways.append((*identity, *other_identity, is_here, is_there))
+    return [ways]
 
 
 @lru_cache(maxsize=1024)  # about the clues of one puzzle: each is tried in many worlds
@@ -156,29 +178,17 @@ def demands(clue: Clue, setting: Setting) -> list[list[Way]]:  # noqa: PLR0911  
     """
     rooms, times = range(len(setting.rooms)), range(len(setting.times))
 
-    def pairs(who: Term, other: Term, places: list[tuple[int, int, int]]) -> list[list[Way]]:
-        """`places`: (room of `who`, room of `other`, time)."""
-        return [
-            [
-                (*x, *y, ("at", p, here, time), ("at", q, there, time))
-                for p, x in pieces(who, setting)
-                for q, y in pieces(other, setting)
-                for here, there, time in places
-            ]
-        ]
-
     match clue:
         case At(who, room, time):
             return [[(*x, ("at", p, room, time)) for p, x in pieces(who, setting)]]
         case Same(who, other, time):
-            return pairs(who, other, [(room, room, time) for room in rooms])
+            return _both(who, other, [(room, room, time) for room in rooms], setting)
         case Beside(who, direction, other, time):
             beside = [(setting.beside(room, direction), room) for room in rooms]
-            return pairs(
-                who, other, [(here, room, time) for here, room in beside if here is not None]
-            )
+            places = [(here, room, time) for here, room in beside if here is not None]
+            return _both(who, other, places, setting)
         case Together(who, other, room):
-            return pairs(who, other, [(room, room, time) for time in times])
+            return _both(who, other, [(room, room, time) for time in times], setting)
         case Moved(who, begin, end, time, weapon):
             movers = [who] if weapon is None else [who, weapon]
             return [_moves(mover, begin, end, time, setting) for mover in movers]

@@ -8,7 +8,7 @@ on logic, not on its search. Raise DRAWS in sizes.py with every change of what i
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from random import Random
 
 from swarm_node.environments.temporal_clue import clues as c
@@ -75,17 +75,16 @@ def generate(config_id: str, seed: int, index: int) -> Puzzle:
     rules = ConstraintModel(setting)
     while True:
         world = draw_world(setting, rng)
-        candidates = [
-            clue
-            for clue in true_clues(setting, world, rng)
-            if size.told or not isinstance(clue, c.Solution)
-        ]
+        candidates = true_clues(setting, world, rng)
+        if not size.told:
+            candidates = [clue for clue in candidates if not isinstance(clue, c.Solution)]
         order = sorted(candidates, key=lambda clue: bias(clue) + rng.random())
         kept = minimal(rules, world, order)
         if kept is not None:
             break
     rng.shuffle(kept)
-    return Puzzle(setting, world, tuple(kept), tuple(ask(setting, world, kept, size, rng)))
+    questions = ask(setting, world, kept, size, rng)
+    return Puzzle(setting, world, tuple(kept), tuple(questions))
 
 
 def own_bias(clue: c.Clue) -> float:
@@ -121,13 +120,12 @@ def draw_world(setting: Setting, rng: Random) -> World:
     """
     while True:
         paths = _wander(setting, rng)
-        moments = [
-            (time, suspect, weapon)
-            for time in range(len(setting.times))
-            for suspect in range(setting.victim)
-            for weapon in setting.weapon_pieces
-            if is_murder(setting, _cut(setting, paths, time), suspect, weapon, time)
-        ]
+        moments: list[tuple[int, int, int]] = []
+        for time in range(len(setting.times)):
+            cut = _cut(setting, paths, time)
+            for suspect, weapon in product(range(setting.victim), setting.weapon_pieces):
+                if is_murder(setting, cut, suspect, weapon, time):
+                    moments.append((time, suspect, weapon))
         if moments:
             time, murderer, weapon = rng.choice(moments)
             motives = [
@@ -147,8 +145,11 @@ def _wander(setting: Setting, rng: Random) -> list[list[int]]:
             paths[person].append(rng.choice(around) if walks else before[person])
         for weapon in setting.weapon_pieces:
             holders = [s for s in range(setting.victim) if before[s] == before[weapon]]
-            taken = holders and rng.random() < TAKES
-            paths[weapon].append(paths[rng.choice(holders)][-1] if taken else before[weapon])
+            if holders and rng.random() < TAKES:
+                holder = rng.choice(holders)
+                paths[weapon].append(paths[holder][-1])
+            else:
+                paths[weapon].append(before[weapon])
     return paths
 
 
@@ -176,15 +177,13 @@ def minimal(rules: ConstraintModel, truth: World, order: list[c.Clue]) -> list[c
     others: list[frozenset[int]] = []
 
     def suffices(start: int) -> bool:
-        tried = [order[i] for i in (*kept, *range(start, len(order)))]
+        tried = [order[i] for i in kept] + order[start:]
         world = rules.another(tried, [truth])
-        if world is not None:
-            others.append(
-                frozenset(
-                    i for i, clue in enumerate(order) if not c.holds(clue, rules.setting, world)
-                )
-            )
-        return world is None
+        if world is None:
+            return True
+        holding = [c.holds(clue, rules.setting, world) for clue in order]
+        others.append(frozenset(i for i, holds in enumerate(holding) if not holds))
+        return False
 
     sufficient = 0  # start of a tail that is known to suffice with the kept clues
     if not suffices(0):
@@ -216,12 +215,10 @@ def ask(setting: Setting, world: World, told: list[c.Clue], size: Size, rng: Ran
     for time in range(len(setting.times)):
         for piece in range(setting.pieces):
             who: c.Term = c.Named(piece)
-            if (
-                piece < setting.victim
-                and world.motives
-                and world.motives.count(world.motives[piece]) == 1
-            ):
-                who = rng.choice([who, c.Motivated(world.motives[piece])])
+            if piece < setting.victim and world.motives:
+                motive = world.motives[piece]
+                if world.motives.count(motive) == 1:
+                    who = rng.choice([who, c.Motivated(motive)])
             if c.At(who, world.paths[piece][time], time) not in told:
                 open_questions.append(Where(who, time))
     more = min(size.questions - len(parts), len(open_questions))
@@ -231,7 +228,8 @@ def ask(setting: Setting, world: World, told: list[c.Clue], size: Size, rng: Ran
 def answer(asked: Asked, setting: Setting, world: World) -> str:
     """The right answer to a question, as a name of the setting."""
     if isinstance(asked, Where):
-        return setting.rooms[world.paths[c.meant(asked.who, setting, world)][asked.time]]
+        path = world.paths[c.meant(asked.who, setting, world)]
+        return setting.rooms[path[asked.time]]
     return part_name(setting, asked, c.solution_of(world)[asked])
 
 
@@ -240,19 +238,18 @@ def true_clues(setting: Setting, world: World, rng: Random) -> list[c.Clue]:
     other world.
     """
     term = Namer(world, setting, rng)
-    places: list[c.Clue] = [
-        c.At(c.Named(piece), room, time)
-        for piece, path in enumerate(world.paths)
-        for time, room in enumerate(path)
-    ]
+    places: list[c.Clue] = []
+    for piece, path in enumerate(world.paths):
+        places += [c.At(c.Named(piece), room, time) for time, room in enumerate(path)]
     clues = list(places)
     clues += [c.Solution(part, value) for part, value in c.solution_of(world).items()]
     clues += [c.HasMotive(suspect, motive) for suspect, motive in enumerate(world.motives)]
     for family in (_meetings, _neighbours, _moves, _together):
         found = list(family(setting, world, term))
         clues += rng.sample(found, min(MOST, len(found)))
+    count = min(MOST, len(places)) // 2
     for join in (_either, _equivalent):
-        clues += [join(setting, world, term, rng) for _ in range(min(MOST, len(places)) // 2)]
+        clues += [join(setting, world, term, rng) for _ in range(count)]
     return list(dict.fromkeys(clues))
 
 

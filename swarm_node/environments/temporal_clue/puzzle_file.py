@@ -138,11 +138,9 @@ def score(text: str, key: Mapping[str, str], options: Collection[str]) -> float:
     """
     said = {letter: given for line in text.split("\n") for letter, given in _answers(line)}
     known = {_plain(option) for option in options}
-    right = sum(
-        _meant(said[letter], known) == _plain(answer)
-        for letter, answer in key.items()
-        if letter in said
-    )
+    right = 0
+    for letter in key.keys() & said.keys():
+        right += _meant(said[letter], known) == _plain(key[letter])
     return right / len(key)
 
 

@@ -74,7 +74,8 @@ def draw_setting(size: Size, rng: Random) -> Setting:
         motives = rng.randint(2, suspects) if size.motives else 0
     else:
         players = rng.randint(*size.players)
-        weapons = max(2, min(players + rng.randint(-1, 5), len(WEAPONS)))
+        drawn = players + rng.randint(-1, 5)
+        weapons = max(2, min(drawn, len(WEAPONS)))
         suspects = min(weapons + rng.randint(0, weapons - 1), len(SUSPECTS))
         rooms = min(suspects + rng.randint(0, suspects - 2), len(ROOMS))
         times = rng.randint(1, 2 * players)

@@ -60,17 +60,19 @@ class ConstraintModel:
     def _steps(self) -> None:
         """People walk to neighbouring rooms; a weapon goes where a suspect takes it."""
         setting, at, model = self.setting, self._at, self._model
+        suspects = range(setting.victim)
         for time, room in product(range(1, len(setting.times)), range(len(setting.rooms))):
             for piece in range(setting.pieces):
                 within_reach = [at(piece, near, time) for near in setting.reach[room]]
                 model.add_bool_or([~at(piece, room, time - 1), *within_reach])
             for end in setting.reach[room] - {room}:
                 goes = [
-                    self._all(("at", s, room, time - 1), ("at", s, end, time))
-                    for s in range(setting.victim)
+                    self._all(("at", suspect, room, time - 1), ("at", suspect, end, time))
+                    for suspect in suspects
                 ]
                 for weapon in setting.weapon_pieces:
-                    model.add_bool_or([~at(weapon, room, time - 1), ~at(weapon, end, time), *goes])
+                    was_here, is_there = at(weapon, room, time - 1), at(weapon, end, time)
+                    model.add_bool_or([~was_here, ~is_there, *goes])
 
     def _murder(self) -> None:
         """Murderer, victim and weapon were in one room, and no other suspect. From then on the
@@ -101,9 +103,8 @@ class ConstraintModel:
         for clue in clues:
             self._add(clue)
         for world in known:
-            model.add_bool_or(
-                [~literal for fact, literal in self._literal.items() if fact in world.facts]
-            )
+            true_here = [fact for fact in self._literal if fact in world.facts]
+            model.add_bool_or([~self._literal[fact] for fact in true_here])
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = 0
@@ -119,9 +120,8 @@ class ConstraintModel:
             return None
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             raise Undecided(solver.status_name(status))
-        return self._world(
-            {fact for fact, literal in self._literal.items() if solver.boolean_value(literal)}
-        )
+        literals = self._literal.items()
+        return self._world({fact for fact, literal in literals if solver.boolean_value(literal)})
 
     def _world(self, facts: set[Fact]) -> World:
         setting = self.setting
@@ -135,12 +135,8 @@ class ConstraintModel:
         paths = []
         for piece in range(setting.pieces):
             paths.append(tuple(room_of(piece, time) for time in times))
-        motives = tuple(
-            motive
-            for suspect in suspects
-            for motive in range(len(setting.motives))
-            if ("motive", suspect, motive) in facts
-        )
+        pairs = product(suspects, range(len(setting.motives)))
+        motives = tuple(motive for suspect, motive in pairs if ("motive", suspect, motive) in facts)
         murderer = next(suspect for suspect in suspects if ("murderer", suspect) in facts)
         weapon = next(piece for piece in setting.weapon_pieces if ("weapon", piece) in facts)
         time = next(time for time in times if ("time", time) in facts)

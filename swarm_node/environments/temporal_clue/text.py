@@ -58,9 +58,10 @@ def key(puzzle: Puzzle) -> dict[str, str]:
 def _opening(setting: Setting) -> str:
     starts = range(0, len(setting.rooms), setting.columns)
     rows = [setting.rooms[start : start + setting.columns] for start in starts]
+    rooms = "\n".join(" | ".join(row) for row in rows)
     parts = [
         f"{VICTIM} was murdered in one of these rooms (a map, north is up):",
-        "\n".join(" | ".join(row) for row in rows),
+        rooms,
         f"Suspects: {', '.join(setting.suspects)}. Weapons: {', '.join(setting.weapons)}.",
         "The murderer, the weapon and the victim were in one room, and no other suspect was there.",
     ]

@@ -77,19 +77,16 @@ class World:
     @cached_property
     def facts(self) -> frozenset[Fact]:
         """All facts that are true of this world."""
-        places = [
-            ("at", p, room, time)
-            for p, path in enumerate(self.paths)
-            for time, room in enumerate(path)
-        ]
-        motives = [("motive", suspect, motive) for suspect, motive in enumerate(self.motives)]
-        deed = [
+        facts: set[Fact] = {
             ("murderer", self.murderer),
             ("weapon", self.weapon),
             ("room", self.scene),
             ("time", self.time),
-        ]
-        return frozenset([*places, *motives, *deed])
+        }
+        for piece, path in enumerate(self.paths):
+            facts.update(("at", piece, room, time) for time, room in enumerate(path))
+        facts.update(("motive", suspect, motive) for suspect, motive in enumerate(self.motives))
+        return frozenset(facts)
 
 
 def is_murder(

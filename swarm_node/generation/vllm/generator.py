@@ -97,10 +97,8 @@ class VllmGenerator:
         """`place`: of a server that the node starts."""
         _refuse_what_vllm_does_not_do(policy, config)
         self._policy, self._config, self._options = policy, config, options
-        self._stops, self._turn_stops = (
-            Stops(policy, config.stop),
-            Stops(policy, config.stop, calls=True),
-        )
+        self._stops = Stops(policy, config.stop)
+        self._turn_stops = Stops(policy, config.stop, calls=True)
         self._folder = options.folder.expanduser()
         self._place = place
         self._server = _server(policy, options, place) if options.starts else None
@@ -206,9 +204,11 @@ class VllmGenerator:
         longest = self._place.longest or self._policy.context_length
         if not 0 < len(prompt) <= longest - config.max_completion_length:
             return Skipped("prompt longer than the context")
-        # vLLM only takes ids below this
-        known = self._policy.model.get_input_embeddings().weight.shape[0]
-        seed = int.from_bytes(hashlib.sha256(stream.encode()).digest()[:4], "big") >> 1
+        # vLLM only takes ids of its vocabulary
+        vocabulary = self._policy.model.get_input_embeddings().weight.shape[0]
+        eos_ids = sorted(id for id in self._policy.eos_ids if id < vocabulary)
+        digest = hashlib.sha256(stream.encode()).digest()
+        seed = int.from_bytes(digest[:4], "big") >> 1
         request = {
             "model": self._weights.model,
             "prompt": prompt,
@@ -220,14 +220,12 @@ class VllmGenerator:
             "seed": seed,
             "logprobs": 0,
             "return_token_ids": True,
-            "stop_token_ids": sorted(each for each in self._policy.eos_ids if each < known),
+            "stop_token_ids": eos_ids,
             "stop": list(stops.texts),
         }
         try:
-            tokens = [
-                _tokens(each, self._policy.version)
-                for each in self._ask("/v1/completions", request)["choices"]
-            ]
+            choices = self._ask("/v1/completions", request)["choices"]
+            tokens = [_tokens(choice, self._policy.version) for choice in choices]
         except (ServerError, KeyError, TypeError, ValueError):
             return Skipped("vLLM failed")
         if len(tokens) != group_size:
@@ -311,14 +309,12 @@ class VllmGenerator:
 
     def _differences(self, before: Sequence[int], tokens: Tokens) -> list[float]:
         """The absolute difference of each token's log-prob, in nats."""
+        start = len(before)
         ids = torch.tensor([[*before, *tokens.ids]], device=self._policy.device)
-        logits = self._policy.forward(input_ids=ids, use_cache=False).logits[
-            0, len(before) - 1 : -1
-        ]
-        ours = log_probs_of(logits, ids[0, len(before) :], self._config.temperature)
-        return [
-            abs(one - other) for one, other in zip(ours.tolist(), tokens.log_probs, strict=True)
-        ]
+        output = self._policy.forward(input_ids=ids, use_cache=False)
+        logits = output.logits[0, start - 1 : -1]
+        ours = log_probs_of(logits, ids[0, start:], self._config.temperature).tolist()
+        return [abs(mine - its) for mine, its in zip(ours, tokens.log_probs, strict=True)]
 
     def _ask(self, path: str, body: dict[str, Any], *, in_words: bool = False) -> dict[str, Any]:
         """The server's reply to a POST; {} with `in_words`, for a reply that is text for people.

@@ -110,19 +110,11 @@ class VllmServer:
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self._log.parent.mkdir(parents=True, exist_ok=True)
+        listening = "--host", "127.0.0.1", "--port", str(port)
+        command = ["/bin/sh", "-c", KEEPER, "sh", *self._command, *listening]
         with open_to_write(self._log, append=True) as log:
             self._process = subprocess.Popen(
-                [
-                    "/bin/sh",
-                    "-c",
-                    KEEPER,
-                    "sh",
-                    *self._command,
-                    "--host",
-                    "127.0.0.1",
-                    "--port",
-                    str(port),
-                ],
+                command,
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,

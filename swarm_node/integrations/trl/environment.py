@@ -42,9 +42,10 @@ class TrlEpisode:
 
     def __init__(self, made: Any, row: Mapping[str, Any], address: str) -> None:
         self._environment, self._address, self._turn = made, address, 0
-        said = made.reset(**row)
-        asked = row.get("prompt", "")
-        opening = (asked if isinstance(asked, str) else asked[-1]["content"]) + (said or "")
+        first_observation = made.reset(**row) or ""
+        prompt = row.get("prompt", "")
+        question = prompt if isinstance(prompt, str) else prompt[-1]["content"]
+        opening = question + first_observation
         tools = [_described(name, tool) for name, tool in tools_of(made).items()]
         self.prompt = "\n".join([opening, CALLING, *tools])
 
@@ -75,38 +76,35 @@ class TrlSource:
         with _watched():
             made = self._make()
         kind, tools = type(made), tools_of(made)
-        if any(
-            map(inspect.iscoroutinefunction, [*tools.values(), getattr(made, "get_reward", None)])
-        ):
+        methods = [*tools.values(), getattr(made, "get_reward", None)]
+        if any(map(inspect.iscoroutinefunction, methods)):
             raise ValueError(f"{kind.__name__} has methods that wait for others: {ALONE}")
         self.name = f"trl.{kind.__name__}"
         content = Path(inspect.getfile(kind)).read_bytes()
         self.version = f"sha256.{hashlib.sha256(content).hexdigest()[:32]}"
         self.tasks = {self.name: ("default",)}
-        samples = {
-            name: dict.fromkeys(inspect.signature(tool).parameters, "1")
-            for name, tool in tools.items()
-        }
-        calls = [Call(name, json.dumps(arguments)) for name, arguments in samples.items()]
-        probe = [Turn("", (call,)) for call in calls]
+        probe: list[Turn] = []
+        for name, tool in tools.items():
+            arguments = dict.fromkeys(inspect.signature(tool).parameters, "1")
+            call = Call(name, json.dumps(arguments))
+            probe.append(Turn("", (call,)))
         self.probe = (*probe, Turn("0"))[-8:]
-        taken = inspect.signature(made.reset).parameters
-        self._seeded = "seed" in taken or any(
-            each.kind is each.VAR_KEYWORD for each in taken.values()
-        )
+        parameters = inspect.signature(made.reset).parameters
+        kinds = {parameter.kind for parameter in parameters.values()}
+        self._seeded = "seed" in parameters or inspect.Parameter.VAR_KEYWORD in kinds
         self._rows: dict[bool, list[dict[str, Any]]] = {False: [], True: []}  # by whether held out
         rows: Sequence[dict[str, Any]] = getattr(kind, "rows", ({},))
         for row in rows:
-            self._rows[is_held_out_text(json.dumps(row, sort_keys=True, default=str))].append(row)
+            text = json.dumps(row, sort_keys=True, default=str)
+            self._rows[is_held_out_text(text)].append(row)
         self._try()
 
     def begin(self, dataset: str, config_id: str, seed: int, index: int) -> TrlEpisode:
         """See `Source.begin`."""
         address = f"{dataset}/{config_id}/{seed}/{index}"
         rng = random.Random(address)
-        row: dict[str, Any] = rng.choice(
-            self._rows[is_held_out(seed)] or self._rows[not is_held_out(seed)]
-        )
+        of_this_side = self._rows[is_held_out(seed)]
+        row = rng.choice(of_this_side or self._rows[not is_held_out(seed)])
         drawn = {"seed": rng.getrandbits(31)} if self._seeded else {}
         random.seed(address)
         with _watched():
@@ -116,14 +114,16 @@ class TrlSource:
         """Plays the probe twice. Raises ValueError where it fails, goes differently the second
         time, or leaves its process.
         """
-        found = list[tuple[str, bytes]]()
+        trials = list[tuple[str, bytes]]()
         for index in (0, 1, 2, 0, 1, 2):
             episode = self.begin(self.name, "default", 1, index)
             with _watched():
-                found.append((episode.prompt, playing.play(episode, [self.probe])))
-            if isinstance(failed := playing.read(found[-1][1], [self.probe]), str):
-                raise ValueError(f"{self.name}: {failed} in a trial")
-        if found[:3] != found[3:]:
+                played = playing.play(episode, [self.probe])
+            trials.append((episode.prompt, played))
+            result = playing.read(played, [self.probe])
+            if isinstance(result, str):
+                raise ValueError(f"{self.name}: {result} in a trial")
+        if trials[:3] != trials[3:]:
             raise ValueError(
                 f"{self.name} goes otherwise when it is played again, not by `random` alone: "
                 f"{ALONE}"
@@ -132,12 +132,9 @@ class TrlSource:
 
 def tools_of(made: Any) -> dict[str, Callable[..., object]]:
     """The public methods of an environment, except those that TRL calls itself."""
-    names = [
-        name
-        for name, _ in inspect.getmembers(type(made), inspect.isfunction)
-        if not name.startswith("_")
-    ]
-    return {name: getattr(made, name) for name in names if name not in ("reset", "get_reward")}
+    names = [name for name, _ in inspect.getmembers(type(made), inspect.isfunction)]
+    public = [name for name in names if not name.startswith("_")]
+    return {name: getattr(made, name) for name in public if name not in ("reset", "get_reward")}
 
 
 def _used(tools: Mapping[str, Callable[..., object]], call: Call) -> str:

@@ -15,7 +15,7 @@ from itertools import cycle, islice
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from protocol.messages import Episode, PeerId, Question
+from protocol.messages import Episode, PeerId, Question, Round
 from swarm_node import api as script
 from swarm_node.common.errors import UserError, printable
 from swarm_node.policy.policy import turn_end
@@ -130,27 +130,29 @@ class TrainerGuest(script.Swarm):
         for name, at in places.items():
             question = Question.model_validate_json(name)
             texts = [_text(completions[place]) for place in at]
-            found = self.score(question, texts)
-            if isinstance(found, Skipped):
+            group_rewards = self.score(question, texts)
+            if isinstance(group_rewards, Skipped):
                 continue
-            for place, value in zip(at, found, strict=True):
-                rewards[place] = value
+            for place, reward in zip(at, group_rewards, strict=True):
+                rewards[place] = reward
             if not self.is_local(question):
                 continue
-            earned.append(fmean(found))
+            earned.append(fmean(group_rewards))
             if len(texts) > 1:
-                ended = [completion_ids[place][-1] in self._ends for place in at]
-                local[question] = [
-                    Episode.of(text=t, ended=e) for t, e in zip(texts, ended, strict=True)
-                ]
+                local[question] = []
+                for place, text in zip(at, texts, strict=True):
+                    ended = completion_ids[place][-1] in self._ends
+                    local[question].append(Episode.of(text=text, ended=ended))
         self.rewards.append(fmean(earned) if earned else None)
         self._offer(local)
         return rewards
 
     def _offer(self, local: Mapping[Question, Sequence[Episode]]) -> None:
-        for now in sorted({self._of[question] for question in local}):
-            mine = {question: said for question, said in local.items() if self._of[question] == now}
-            self.published += len(self.publish(mine))
+        by_round: dict[Round, dict[Question, Sequence[Episode]]] = {}
+        for question, episodes in local.items():
+            by_round.setdefault(self._of[question], {})[question] = episodes
+        for now in sorted(by_round):
+            self.published += len(self.publish(by_round[now]))
 
     def _begin(self, trainer: Any) -> None:
         """Looks at the trainer before its first batch. Raises UserError where it cannot train
@@ -193,7 +195,8 @@ class TrainerGuest(script.Swarm):
         ours = [place for place, prompt in enumerate(asked) if _text(prompt) in self._asked]
         most = min(len(ours), len(asked) - 1) if training else 0
         groups = self._take(most)
-        return dict(zip(ours[len(ours) - len(groups) :], groups, strict=True))
+        last_places = ours[len(ours) - len(groups) :]
+        return dict(zip(last_places, groups, strict=True))
 
     def _prompt_ids(
         self, asked: Sequence[Any], external: Mapping[int, Group], size: int, trainer: Any
@@ -263,8 +266,8 @@ def _encoded(group: Group, size: int, trainer: Any, end: int) -> list[list[int]]
     by_reward: dict[float, list[Episode]] = {}
     for sample in group.samples:
         by_reward.setdefault(sample.earned, []).append(sample.episode)
-    kinds = cycle([cycle(members) for _, members in sorted(by_reward.items(), reverse=True)])
-    chosen = [next(kind) for kind in islice(kinds, size)]
+    best_first = [cycle(by_reward[reward]) for reward in sorted(by_reward, reverse=True)]
+    chosen = [next(equals) for equals in islice(cycle(best_first), size)]
     encode = partial(trainer.processing_class, add_special_tokens=False, split_special_tokens=True)
     rows: list[list[int]] = []
     for episode in chosen:

@@ -8,7 +8,7 @@ chain to follow.
 from collections.abc import Sequence
 
 from protocol import wire
-from protocol.card import GRACE, Card, Refusal, Signed, go_on, narrowed, network_of, read, told
+from protocol.card import GRACE, Card, Refusal, Signed, go_on, narrowed, network_id, read, told
 from protocol.member import BLAMED, judge
 from protocol.messages import PeerId
 from swarm_node.common.lru import Lru
@@ -70,7 +70,7 @@ class Following:
             1,
             None,
         )
-        request = wire.encode_card_request(network_of(self._card), self._card.number)
+        request = wire.encode_card_request(network_id(self._card), self._card.number)
         return [
             knowledge.call(PendingCall(peer, wire.CARD, now, seq=self._card.number), request)
             for peer in chosen
@@ -84,7 +84,7 @@ class Following:
         if not isinstance(request, tuple):
             return request.reason
         network, number = request
-        if self._card is None or network != network_of(self._card):
+        if self._card is None or network != network_id(self._card):
             return "another network"
         if number > len(self._cards):
             self._ahead, self._next = caller, now

@@ -63,7 +63,7 @@ async def serve(home: Path, answer: Callable[[], Awaitable[dict[str, Any]]]) -> 
     async def reply(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal most
         try:
-            if used := await asyncio.to_thread(usage):
+            if used := await asyncio.to_thread(process_usage):
                 used["cpu_seconds"] = most = max(most, used["cpu_seconds"])
             writer.write(json.dumps({**await answer(), "used": used}).encode())
             await writer.drain()
@@ -84,7 +84,7 @@ async def serve(home: Path, answer: Callable[[], Awaitable[dict[str, Any]]]) -> 
         raise
 
 
-def usage() -> dict[str, float]:
+def process_usage() -> dict[str, float]:
     """Seconds of CPU and bytes of memory of this process and all below it, and bytes of a GPU that
     this one holds. Empty in a confined process, such as a bootstrap node, which may look at no
     process.

@@ -23,7 +23,7 @@ from protocol.card import (
     Card,
     Refusal,
     follow,
-    network_of,
+    network_id,
     swarm_of,
     told,
 )
@@ -149,7 +149,7 @@ def keep_cards(file: Path, chain: Sequence[bytes], now: float, network: str = ""
     _, kept = load_cards(file)
     if isinstance(kept, Refusal):
         return kept
-    found = follow(chain, network or (network_of(kept) if kept else ""), int(now), kept)
+    found = follow(chain, network or (network_id(kept) if kept else ""), int(now), kept)
     if isinstance(found, Card) and found != kept:
         write_bytes(file, b"".join(card + b"\n" for card in chain), 0o600)
     return found

@@ -23,8 +23,9 @@ function fill(element, attributes, children) {
   return element;
 }
 
-// Control characters, and those that are invisible or reorder their neighbours, are shown by their code points.
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
+// Characters that are shown by their code points: by category (controls, formats, halves of pairs, private and unassigned ones, line and paragraph
+// breaks), and letters and marks that show nothing. They are those that commands do not print (common/errors.py); a new line and a tab stay.
+const HIDDEN = /(?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\u{e0100}-\u{e01ef}]/gu;
 
 export function visible(text) {
   return text.replace(HIDDEN, (char) => `‹U+${char.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}›`);

@@ -59,12 +59,8 @@ class Hostile:
         answer: Callable[[Question], str],
         swarm: MemorySwarm,
     ) -> None:
-        self._config, self._identity, self._environment, self._answer = (
-            config,
-            identity,
-            environment,
-            answer,
-        )
+        self._config, self._identity = config, identity
+        self._environment, self._answer = environment, answer
         self._payload = payload_of(config.attack.kind, config.attack.payload)
         self._swarm = swarm
 
@@ -85,10 +81,9 @@ class Hostile:
             case "flood":
                 yield from self._groups(self._identity, now, min(FLOOD * questions, 256), rng)
             case "sybil":
-                for k in range(SYBILS):
-                    seed = hashlib.sha256(
-                        f"{self._config.seed}/{self._identity.peer_id}/{now}/{k}".encode()
-                    ).digest()
+                for number in range(SYBILS):
+                    name = f"{self._config.seed}/{self._identity.peer_id}/{now}/{number}"
+                    seed = hashlib.sha256(name.encode()).digest()
                     yield from self._groups(Identity.from_seed_bytes(seed), now, questions, rng)
             case _:
                 yield from self._groups(self._identity, now, questions, rng)
@@ -97,7 +92,7 @@ class Hostile:
         """Valid messages of one identity: a group for each of its real questions."""
         for question in self._environment.sample(identity.peer_id, now, count):
             episodes = self._episodes(question, rng)
-            group = Group.written(identity.peer_id, now, question, episodes)
+            group = Group.of_text(identity.peer_id, now, question, episodes)
             yield codec.seal(group.message(), identity, self._config.swarm), identity.peer_id
 
     def _episodes(self, question: Question, rng: Random) -> tuple[Episode, ...]:
@@ -109,59 +104,64 @@ class Hostile:
             return forged(size, answer, rng)
         payload = Payload() if rng.random() < self._config.attack.clean else self._payload
         # That turn is a wrong try or, where a text ends an episode, a text beside a call.
-        has_several = self._environment.catalogue.turns(question) > 1
-        ways: tuple[tuple[Call, ...], ...] = ((), (Call("calculate", "{}"),))
-        if not has_several:
-            ways = ()
-        for calls in ways:
-            turns = [
-                (Turn(calls=calls, text=form.right(wrong(answer, rng))), Turn(calls=(), text=last))
-                for form, last in [(payload, answer), (Payload(), wrong(answer, rng))] * (size // 2)
-            ]
-            (plays,) = self._environment.play([(question, turns)])
-            if isinstance(plays, Skipped):
-                continue
-            played = [play for play in plays if isinstance(play, Played)]
-            if len(played) == len(turns):
-                return tuple(
-                    Episode(ended=True, trace=each.trace, turns=both)
-                    for each, both in paired(played, turns)
-                )
+        if self._environment.catalogue.turns(question) > 1:
+            for calls in ((), (Call("calculate", "{}"),)):
+                episodes = self._of_two_turns(question, answer, payload, calls, rng)
+                if episodes:
+                    return episodes
         return poisoned(answer, size, payload, rng)
+
+    def _of_two_turns(
+        self,
+        question: Question,
+        answer: str,
+        payload: Payload,
+        calls: tuple[Call, ...],
+        rng: Random,
+    ) -> tuple[Episode, ...]:
+        """Right episodes with the payload and wrong ones without, in turn, each with a wrong try
+        before its answer; the try makes these calls. Empty where the environment does not play one
+        of them to its end.
+        """
+        right, without = (payload, answer), (Payload(), wrong(answer, rng))
+        episodes: list[tuple[Turn, Turn]] = []
+        for form, last in [right, without] * (self._config.generation.num_generations // 2):
+            first_try = Turn(calls=calls, text=form.right(wrong(answer, rng)))
+            episodes.append((first_try, Turn(calls=(), text=last)))
+        (plays,) = self._environment.play([(question, episodes)])
+        if isinstance(plays, Skipped):
+            return ()
+        traces = [play.trace for play in plays if isinstance(play, Played)]
+        if len(traces) < len(episodes):
+            return ()
+        return tuple(
+            Episode(ended=True, trace=trace, turns=turns)
+            for trace, turns in paired(traces, episodes)
+        )
 
     def _lies(self, now: Round, rng: Random) -> Iterator[Message]:
         """Garbage, and valid messages changed in every way that admission checks."""
-        honest = [
-            data for data, _ in self._groups(self._identity, now, self._config.round.questions, rng)
-        ]
+        count = self._config.round.questions
+        honest = [data for data, _ in self._groups(self._identity, now, count, rng)]
         group = codec.decode(codec.split(honest[0])[1], RolloutGroup)
         assert isinstance(group, RolloutGroup)
         question = group.question
-        lies = [
-            group.model_copy(
-                update={"question": question.model_copy(update={"seed": question.seed ^ 1})}
-            ),
-            group.model_copy(
-                update={"question": question.model_copy(update={"dataset": "nobody_knows"})}
-            ),
-            group.model_copy(update={"round": now + 1}),
-            group.model_copy(update={"author": PeerId("12D3KooWnobody")}),
+        other_seed = question.model_copy(update={"seed": question.seed ^ 1})
+        unknown = question.model_copy(update={"dataset": "nobody_knows"})
+        false_fields: list[dict[str, Any]] = [
+            {"question": other_seed},
+            {"question": unknown},
+            {"round": now + 1},
+            {"author": PeerId("12D3KooWnobody")},
         ]
+        lies = [group.model_copy(update=fields) for fields in false_fields]
         flipped = bytearray(honest[0])
         flipped[rng.randrange(len(flipped))] ^= 1 << rng.randrange(8)
-        sent = [
-            *(
-                b"",
-                rng.randbytes(1000),
-                b"[" * 60_000,
-                b"{" * 1_000_000,
-                bytes(flipped),
-                honest[0][:-1],
-            ),
-            *(codec.seal(lie, self._identity, self._config.swarm) for lie in lies),
-            codec.seal(group, self._identity, "another-swarm"),
-            *honest[1:2] * 5,  # replays: the first of them is valid
-        ]
+        sent = [b"", rng.randbytes(1000), b"[" * 60_000, b"{" * 1_000_000]
+        sent += [bytes(flipped), honest[0][:-1]]
+        sent += [codec.seal(lie, self._identity, self._config.swarm) for lie in lies]
+        sent.append(codec.seal(group, self._identity, "another-swarm"))
+        sent += honest[1:2] * 5  # replays: the first of them is valid
         for data in sent:
             yield data, self._identity.peer_id
 
@@ -189,9 +189,8 @@ class Victim:
     def consume(self, produced: Generated) -> VictimReport:
         selection = self.node.select(produced)
         report = self.node.train(selection)
-        values: dict[str, Any] = {
-            entry.name: getattr(report, entry.name) for entry in fields(RoundReport)
-        }
+        names = [entry.name for entry in fields(RoundReport)]
+        values: dict[str, Any] = {name: getattr(report, name) for name in names}
         return VictimReport(**values, attack=self._counts(selection))
 
     def _counts(self, selection: Selection) -> dict[str, int]:

@@ -115,8 +115,11 @@ def wrong(answer: str, rng: Random) -> str:
     """A wrong answer of the same form, with other digits."""
     if not any(map(str.isdigit, answer)):
         return f"no {answer}"
+
+    def other_digit(sign: str) -> str:
+        return rng.choice("123456789") if sign.isdigit() else sign
+
     while True:
-        signs = [rng.choice("123456789") if sign.isdigit() else sign for sign in answer]
-        text = "".join(signs)
+        text = "".join(map(other_digit, answer))
         if text != answer:
             return text

@@ -1,5 +1,5 @@
-"""The real nodes of a cell: built from configuration, connected by the swarm in memory. Imports
-torch.
+"""Real nodes of a cell in this process: built from configuration, connected by the swarm in memory.
+Imports torch.
 """
 
 from collections.abc import Sequence
@@ -35,35 +35,32 @@ from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import all_tasks, identity, node_config, parse_arm
 from swarm_node.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
 from swarm_node.simulation.attacks.payloads import payload_of
+from swarm_node.simulation.cell import PopulationHere
 from swarm_node.simulation.participation import DynamicSampling, LaggedNode
 
 BATCH = 64  # prompts decoded together
 
 
-class LivePopulation:
-    """Real nodes in one process. Nodes with the same tasks share one environment, and so one
-    scoring process.
-    """
+class LivePopulation(PopulationHere):
+    """Nodes with the same tasks share one environment, and so one scoring process."""
 
-    def __init__(self, config: SimulationConfig) -> None:
+    def __init__(self, config: SimulationConfig, swarm: MemorySwarm | None = None) -> None:
+        """`swarm`: the one that they join, by default a new one."""
+        super().__init__()
         self._config = config
         self._identities = [identity(config.seed, node) for node in range(config.nodes)]
-        faults = config.faults
-        self._swarm = MemorySwarm(
-            Random(f"{config.seed}/network"), loss=faults.loss, delay=faults.delay
-        )
+        self._swarm = swarm or MemorySwarm(**way_of_messages(config))
         self._environments: dict[tuple[str, ...], Environment] = {}
         self._asking = ExitStack()
         self._learners: dict[int, Node] = {}
         # By model: a policy with adapters, itself never trained
         self._loaded: dict[str, Policy] = {}
         self._hostile = hostile_nodes(config)
-        self._honest_ids = {
-            who.peer_id for node, who in enumerate(self._identities) if node not in self._hostile
-        }
+        honest = [node for node in range(config.nodes) if node not in self._hostile]
+        self._honest_ids = {self._identities[node].peer_id for node in honest}
 
-    def join(self, node: int) -> Participant:
-        """Adds the node of this number to the swarm."""
+    def make(self, node: int) -> Participant:
+        """A new member of the swarm, with this number."""
         own, who = node_config(self._config, node), self._identities[node]
         environment = self._environment(own)
         if node in self._hostile:
@@ -92,13 +89,16 @@ class LivePopulation:
         first = self._loaded[own.model.name]
         if first.precision is not PLAIN:  # a precision is bound to the layers of its own model
             return configured_policy(own)
-        frozen: dict[int, Any] = {id(p): p for p in first.model.parameters() if not p.requires_grad}
-        return replace(first, model=deepcopy(first.model, frozen))
+        parameters = [*first.model.parameters()]
+        # `deepcopy` takes what it finds in this memory as it is
+        shared = {id(weights): weights for weights in parameters if not weights.requires_grad}
+        return replace(first, model=deepcopy(first.model, shared))
 
-    def leave(self, node: int) -> None:
-        """Removes the node of this number from the swarm."""
-        self._swarm.leave(self._identities[node].peer_id)
-        self._learners.pop(node, None)
+    def leave(self, nodes: Sequence[int]) -> None:
+        super().leave(nodes)
+        for node in nodes:
+            self._swarm.leave(self._identities[node].peer_id)
+            self._learners.pop(node, None)
 
     def evaluate(self, nodes: Sequence[int]) -> list[dict[str, float]]:
         """Each node's accuracy by task on held-out questions of all tasks of the swarm. `nodes`:
@@ -140,6 +140,16 @@ class LivePopulation:
         return self._environments[tasks]
 
 
+def way_of_messages(config: SimulationConfig) -> dict[str, Any]:
+    """How a swarm in memory carries messages: random numbers, and what the faults say."""
+    faults = config.faults
+    return {
+        "rng": Random(f"{config.seed}/network"),
+        "loss": faults.loss,
+        "delay": faults.delay,
+    }
+
+
 def ask(
     generator: Generator,
     environment: Environment,
@@ -151,12 +161,10 @@ def ask(
     that could not be asked, completed or scored do not count. `stream` names the random numbers.
     The run uses other names, so asking changes nothing in it.
     """
-    prompts = paired(questions, environment.prompts(questions))
-    asked = [
-        Group(EVALUATION, Round(0), question, prompt=prompt)
-        for question, prompt in prompts
-        if isinstance(prompt, str)
-    ]
+    asked: list[Group] = []
+    for question, prompt in paired(questions, environment.prompts(questions)):
+        if isinstance(prompt, str):
+            asked.append(Group(EVALUATION, Round(0), question, prompt=prompt))
     completed: list[Group | Skipped] = []
     for start in range(0, len(asked), BATCH):
         part = asked[start : start + BATCH]

@@ -17,13 +17,20 @@ estimated to take (`estimate.py`), and where wanted a share of a GPU. It does no
 cell takes no more. Ray may not start a task again by itself, since the rounds of a first try have
 been passed on: `cell_pool.py` starts a cell anew whose host was lost.
 
+Ray listens on all addresses of a machine, and runs what whoever reaches it sends. So a cluster of
+our own has a token, which is made for this start and only this process and its children know. A
+cluster of the user has the token that its user gave it, if any.
+
 Needs the extra `ray`, which is imported only here.
 """
 
 import os
+import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -52,19 +59,37 @@ class RayEngine(Engine):
     """Runs cells as the engine `memory` does, on the hosts of a Ray cluster."""
 
     def check(self, config: SimulationConfig) -> None:
-        """UserError where Ray is not installed."""
-        _library()
+        """UserError where Ray is not installed, or for options that it does not support."""
+        super().check(config)
+        if config.node_processes:
+            raise UserError(
+                "--node-processes is for --engine memory; on Ray a run has one process, so leave "
+                "it off"
+            )
+        if find_spec("ray") is None:  # it is not imported yet: see `_library`
+            raise UserError(EXTRA)
+
+    def node_processes(
+        self, config: SimulationConfig, todo: Sequence[Cell], at_once: int
+    ) -> Mapping[Cell, int]:
+        """None: a task has the cores of one process."""
+        return {}
 
     def cells_at_once(self, config: SimulationConfig) -> int:
         """Cells for which the cluster has room now. UserError where it has none for the largest."""
-        need = max((needs(config, cell) for cell in all_cells(config)), key=itemgetter("memory"))
+        needs_of_cells = [needs(config, cell) for cell in all_cells(config)]
+        need = max(needs_of_cells, key=itemgetter("memory"))
         rooms = [room(host, need) for host in hosts(connect(config))]
         if not any(rooms):
             raise UserError(f"no host of the Ray cluster has room for {in_words(need)}: {ADVICE}")
         return sum(rooms)
 
     def launch(
-        self, config: SimulationConfig, log: Callable[[Cell], Path], command: Sequence[str]
+        self,
+        config: SimulationConfig,
+        log: Callable[[Cell], Path],
+        command: Sequence[str],
+        processes: Mapping[Cell, int],
     ) -> Launch:
         """A function that places the task of a cell on the cluster. UserError where no host has
         room for the largest.
@@ -182,7 +207,8 @@ def needs(config: SimulationConfig, cell: Cell) -> dict[str, float]:
 
 def room(host: Mapping[str, float], need: Mapping[str, float]) -> int:
     """How many cells that need so much a host has room for."""
-    return min(int(host.get(name, 0.0) // amount) for name, amount in need.items() if amount)
+    wanted = {name: amount for name, amount in need.items() if amount}
+    return min(int(host.get(name, 0.0) // amount) for name, amount in wanted.items())
 
 
 def in_words(need: Mapping[str, float]) -> str:
@@ -200,7 +226,7 @@ def connect(config: SimulationConfig) -> Any:
     """The library, connected to the cluster of --ray.address, or to a cluster of this machine
     alone, until this process ends. UserError where there is none.
     """
-    ray = _library()
+    ray = _library(config)
     if ray.is_initialized():
         return ray
     where = {"address": config.ray.address} if config.ray.address else _own()
@@ -220,10 +246,20 @@ def _own() -> dict[str, Any]:
     return {"num_cpus": cores, "object_store_memory": STORE_BYTES, "include_dashboard": False}
 
 
-def _library() -> Any:
+def _library(config: SimulationConfig) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
+    if not config.ray.address:
+        # Ray looks at both when it is imported. Its own way would write the token to a file that
+        # all users of this machine may read
+        os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=_token())
     try:
         import ray
     except ImportError as error:
         raise UserError(EXTRA) from error
     return ray
+
+
+@cache
+def _token() -> str:
+    """The token of a cluster of our own."""
+    return secrets.token_hex(32)

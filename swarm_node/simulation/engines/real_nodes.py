@@ -54,28 +54,30 @@ class ProcessEngine(Engine):
     def check(self, config: SimulationConfig) -> None:
         """UserError for options that only the engine in memory supports."""
         faults, instead = config.faults, "real nodes can die and join late"
-        for option, given, words in (
+        evaluate = "ask real nodes with swarm-node model eval"
+        contribute = "start contributors next to real nodes by themselves"
+        in_memory_only = (
             ("--faults.loss", faults.loss, instead),
             ("--faults.delay", faults.delay, instead),
             ("--faults.slow", faults.slow, instead),
-            (
-                "--evaluate-every",
-                config.evaluate_every,
-                "ask real nodes with swarm-node model eval",
-            ),
-            (
-                "--node-roles",
-                config.node_roles,
-                "start contributors next to real nodes by themselves",
-            ),
+            ("--evaluate-every", config.evaluate_every, evaluate),
+            ("--node-roles", config.node_roles, contribute),
             ("--attack.kind", config.attack.kind != "none", "real nodes are all honest"),
-        ):
+            ("--node-processes", config.node_processes, "each real node is a process already"),
+        )
+        for option, given, words in in_memory_only:
             if given:
                 raise UserError(f"{option} is for --engine memory; {words}")
 
     def processes(self, config: SimulationConfig) -> int:
         """One process for each node."""
         return config.nodes
+
+    def node_processes(
+        self, config: SimulationConfig, todo: Sequence[Cell], at_once: int
+    ) -> Mapping[Cell, int]:
+        """None: they are no processes of a cell in memory."""
+        return {}
 
     def begin(self, config: SimulationConfig, cell: Cell) -> RunningCell:
         return RealRun(config, cell)
@@ -191,7 +193,8 @@ class RealRun(RunningCell):
 
     def memory_mb(self) -> float:
         """The resident memory of the nodes that run, in MB."""
-        return round(sum(member.memory_mb() for member in self._members if member.alive()), 1)
+        running = [member for member in self._members if member.alive()]
+        return round(sum(member.memory_mb() for member in running), 1)
 
     def close(self) -> None:
         """Ends the nodes and removes their homes. If a node failed, the homes stay to show why."""
@@ -205,7 +208,8 @@ class RealRun(RunningCell):
             number for number in range(self._config.rounds) if node in schedule.present(number)
         ]
         first, last = (present[0], present[-1] + 1) if present else (0, 0)
-        return RealNode(node, first, last, last < self._config.rounds, self._folder / str(node))
+        dies = last < self._config.rounds
+        return RealNode(node, first, last, dies, self._folder / str(node))
 
     def _start_bootstrap(self) -> list[str]:
         home = self._folder / "bootstrap"
@@ -244,15 +248,13 @@ class RealRun(RunningCell):
 
     def _start(self, node: RealNode) -> None:
         node.home.mkdir(parents=True, exist_ok=True)
-        (node.home / "identity.key").write_bytes(
-            identity(self._config.seed, node.index).key_bytes()
-        )
-        (node.home / "identity.key").chmod(0o600)
-        with open_to_write(node.home / "node.toml") as file:
+        key_file, options_file = node.home / "identity.key", node.home / "node.toml"
+        key_file.write_bytes(identity(self._config.seed, node.index).key_bytes())
+        key_file.chmod(0o600)
+        with open_to_write(options_file) as file:
             file.write(as_toml(self._node_config(node)).encode())
-        node.member = Process(
-            node.home, "run", str(node.home / "node.toml"), handed=handed(self._config)
-        )
+        variables = handed(self._config)
+        node.member = Process(node.home, "run", str(options_file), handed=variables)
         self._members.append(node.member)
 
     def _node_config(self, node: RealNode) -> NodeConfig:
@@ -274,10 +276,8 @@ class RealRun(RunningCell):
                 awake = AwakeClock()
             if ready():
                 return
-            self._check(
-                awake() > STALL_SECONDS,
-                [node for node in self._nodes if node.member and node.done < node.last],
-            )
+            training = [node for node in self._nodes if node.member and node.done < node.last]
+            self._check(awake() > STALL_SECONDS, training)
             time.sleep(POLL_SECONDS)
 
     def _read_all(self) -> bool:

@@ -117,9 +117,8 @@ class WandbTracker(Tracker):
 
 def named(values: Mapping[str, Figure]) -> dict[str, float]:
     """The figures that the round has, by TRL's names where TRL logs them."""
-    return {
-        TRL.get(name, f"swarm/{name}"): value for name, value in values.items() if value is not None
-    }
+    measured = {name: value for name, value in values.items() if value is not None}
+    return {TRL.get(name, f"swarm/{name}"): value for name, value in measured.items()}
 
 
 def library(name: str, remedy: str) -> Any:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from swarm_node.commands.cli import dispatch, usage
+from swarm_node.commands.cli import commands_page, dispatch
 from swarm_node.commands.table import COMMANDS, group, load
 
 ROOT = Path(__file__).parents[3]
@@ -15,7 +15,7 @@ LINES, COLUMNS = 40, 80  # a page that needs more lines than that is no overview
 def test_the_list_of_commands_and_their_page_have_one_order() -> None:
     listed = [
         f"{first} {member}".strip()
-        for first, members in re.findall(r"^  ([a-z]+) ([a-z|]*)", usage(), re.MULTILINE)
+        for first, members in re.findall(r"^  ([a-z]+) ([a-z|]*)", commands_page(), re.MULTILINE)
         for member in (members.split("|") if group(first) else [""])
     ]
     assert listed == list(COMMANDS)

@@ -225,11 +225,11 @@ CUTS = {
     "swarm/code.py": ("text[:2 * MAX_CHARS]",),
     "simulation/engines/real_nodes.py": ("lines[-LINES:]",),  # whole lines
     "environments/temporal_clue/puzzle_file.py": ("text[:LONGEST]",),
-    "generation/stops.py": ("text[:place]", "text[:place + len(stop)]"),
+    "generation/stops.py": ("text[:end]",),
     "network/transport/multiaddr.py": ("text[:-len(f'/p2p/{peer}')]",),
     "node/evaluation.py": ("text[:SHOWN]", "last[:SHOWN]"),
     "rollouts/defence.py": ("text[:READ]", "text[-READ:]"),
-    "telemetry/samples.py": ("text[:limit]", "said[:MESSAGES]"),
+    "telemetry/samples.py": ("text[:limit]", "messages[:MESSAGES]"),
 }
 TEXT = re.compile(
     r"error|str\(|lines|last|message|said|text|stderr|decode\(|repr\(|ascii\(|first_line|printable"

@@ -523,6 +523,18 @@ def test_groups_that_teach_nothing_are_told_with_a_reason(
     assert not me.why_in_vain()
 
 
+def test_a_group_of_more_text_than_a_message_holds_is_told_and_ends_nothing(tmp_path: Path) -> None:
+    me, told = contributor(tmp_path, network := Kept()), list[str]()
+    texts = ("2", *(f"{number}{'é' * 9000}" for number in range(4)))
+    for _ in range(8):
+        assert me.round(lambda *_: tuple(Episode.of(text=text, ended=True) for text in texts)) == 0
+        told += filter(None, [me.why_in_vain()])
+    assert me.skipped == {"of more text than a message holds": 8} and not network.groups
+    assert len(told) == 1 and told[0].endswith("lower --samples or --max-tokens")
+    assert me.fits(["é" * 16_384]) and not me.fits(["\0" * 16_384])
+    assert me.fits(texts[:3]) and not me.fits(texts)
+
+
 def test_a_request_has_what_the_user_adds_to_it(tmp_path: Path) -> None:
     extra = {
         "extra_body": '{"top_p": 0.9, "temperature": null}',

@@ -42,6 +42,10 @@ class Asker:
             return Skipped("scoring timeout")
         return tuple(ONE_PLUS_ONE.get(text, 0.0) for text in texts)
 
+    def fits(self, texts: Sequence[str]) -> bool:
+        """Whether they are short together."""
+        return sum(map(len, texts)) < 2 * MAX_EPISODE_CHARS
+
 
 Answered = Future[tuple[Episode, ...] | Skipped]
 
@@ -174,3 +178,14 @@ def test_it_is_said_how_an_answer_is_scored() -> None:
     assert "any other text next to it" in said
     graded = how_scored(EnvironmentConfig(scoring="graded", answer="tags"))
     assert "less for one that is right in part" in graded and "<answer>" in graded
+
+
+def test_answers_that_no_message_holds_together_are_refused_before_they_are_scored() -> None:
+    desk = desk_of()
+    with asked(desk):
+        for mark in "ab":
+            shown = wrote(desk, mark + "x" * (MAX_EPISODE_CHARS - 2))
+        assert len(shown["drafts"]) == 2
+        shown = wrote(desk, "too much")
+        assert len(shown["drafts"]) == 2 and "longer together" in shown["note"]
+        assert len(wrote(desk, "2")["drafts"]) == 3

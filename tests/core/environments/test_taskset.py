@@ -1,6 +1,7 @@
 """Task sets of verifiers: what is let in, what is refused and why, and what is trained on alone."""
 
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -141,6 +142,28 @@ def test_a_task_set_that_no_peer_could_replay_is_one_line(
     assert reason in str(raised.value) and "\n" not in str(raised.value)
 
 
+def test_nothing_else_in_the_folder_of_a_task_set_hides_a_module_of_a_library(
+    tmp_path: Path,
+) -> None:
+    """The process that reads it imports much later than it imports the file."""
+    file = written(tmp_path, "among_strangers", REWARD, f"import tabnanny, helps\n        {LOAD}")
+    (tmp_path / "helps.py").touch()
+    (tmp_path / "tabnanny.py").write_text("raise OSError('a stranger runs')")
+    assert "tabnanny" not in sys.modules, "of Python, and used by nobody else here"
+    assert facts(file, tmp_path / "out").train
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("statistics", "statistics"), ("nemo-gym", "verifiers.v1.tasksets.nemo_gym")],
+)
+def test_a_task_set_that_has_the_name_of_an_installed_module_is_one_line(
+    tmp_path: Path, name: str, other: str
+) -> None:
+    with pytest.raises(UserError, match=f"{other} is another module, .* a name of its own"):
+        facts(written(tmp_path, name), tmp_path / "out")
+
+
 def test_what_another_model_scores_is_trained_on_alone(tmp_path: Path) -> None:
     file = written(tmp_path, "of_models")
     scored_by = '{"task": {"judges": [{"id": "reference"}]}}'
@@ -204,7 +227,7 @@ def test_what_reaches_for_the_network_scores_alone_and_is_neither_published_nor_
         asked = environment.sample(PeerId("12D3KooW"), Round(0), 1)[0]
         said = (Episode.of(text="1", ended=True), Episode.of(text="2", ended=True))
         identity = Identity.create()
-        group = Group.written(identity.peer_id, Round(0), asked, said).message()
+        group = Group.of_text(identity.peer_id, Round(0), asked, said).message()
         rules = Rules(swarm="s", environments={})
         # Not started: nothing is sent
         network = RemoteNetwork(identity, tmp_path, NetworkConfig(), rules, 1, dict)

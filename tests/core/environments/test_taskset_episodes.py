@@ -1,8 +1,13 @@
 """Task sets of verifiers with tools, a setup and several turns: one node asks, another replays."""
 
+import base64
+import io
 import json
+import os
 import re
 import signal
+import struct
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -149,7 +154,7 @@ def test_three_rounds_pay_right_answers_alone_and_a_peer_replays_them(
             episodes = [
                 Episode(ended=True, trace=played.trace, turns=turns) for turns, played in both
             ]
-            group = Group.written(identity.peer_id, Round(number), question, episodes)
+            group = Group.of_text(identity.peer_id, Round(number), question, episodes)
             message = admit(codec.seal(group.message(), identity, SWARM), rules)
             assert isinstance(message, RolloutGroup), message
             again = [(message.question, [episode.turns for episode in message.episodes])]
@@ -245,3 +250,25 @@ def test_a_picture_is_said_where_words_say_all_of_it() -> None:
     assert words_for(image_data_url(plain)) == ""
     for wrong in ("http://example.org/a.png", "data:image/png;base64,AAAA", "data:,", ""):
         assert words_for(wrong) == ""
+
+
+def test_a_picture_that_was_made_to_trouble_its_reader_is_no_picture_and_starts_no_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from PIL import Image
+
+    ran = tmp_path / "ran"
+    program = tmp_path / "gs"  # as Pillow would start it for a picture of kind EPS
+    program.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n"
+    small = io.BytesIO()
+    Image.new("RGB", (1, 1)).save(small, "PNG")
+    huge = bytearray(small.getvalue())
+    huge[16:24] = struct.pack(">II", 50_000, 50_000)  # width and height, in its first chunk
+    huge[29:33] = struct.pack(">I", zlib.crc32(huge[12:29]))
+    for data in (eps, bytes(huge), bytes(huge[:40])):
+        url = f"data:image/png;base64,{base64.b64encode(data).decode()}"
+        assert words_for(url) == ""
+    assert not ran.exists()

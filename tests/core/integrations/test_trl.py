@@ -57,7 +57,7 @@ def rolled_out(
     with Swarm(config, external_groups=external) as swarm:
         (asked,) = swarm._environment.sample(PeerId("another"), Round(0), 1)
         said = tuple(Episode.of(text=text, ended=True) for text in ("6", "5 <|eot_id|>"))
-        group = Group.written(PeerId("another"), Round(0), asked, said).message()
+        group = Group.of_text(PeerId("another"), Round(0), asked, said).message()
         (prompt,) = swarm.prompts([asked])
         swarm._waiting.append(scored(group, str(prompt), (1.0, 0.0)))
 

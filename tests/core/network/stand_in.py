@@ -22,7 +22,7 @@ _ADDRESS = Question(
 _TEXTS = tuple(Episode.of(text="x" * 500, ended=True) for _ in range(2))
 BOB = PeerId("bob")
 FLOOD = Deliver(
-    codec.encode(Group.written(PeerId("ann"), Round(0), _ADDRESS, _TEXTS).message()), BOB
+    codec.encode(Group.of_text(PeerId("ann"), Round(0), _ADDRESS, _TEXTS).message()), BOB
 )
 
 

@@ -181,7 +181,7 @@ def test_nodes_train_on_each_others_episodes_and_a_checkpoint_keeps_them() -> No
             for e in g.episodes
         }
         written = [
-            tokens.written
+            tokens.written_count
             for group in made[0].groups + made[0].answers
             for tokens in tokens_of(group)
         ]

@@ -137,7 +137,7 @@ def test_a_completion_goes_on_from_the_beginning_and_only_its_own_tokens_are_tra
     assert made.prompt_ids == tuple(context[:5])
     assert [episode.text for episode in made.episodes] == ["abcxy", "abcxy"]
     tokens = tokens_of(made)[0]
-    assert tokens.ids == (*map(ord, "abc"), 120, 121, 0) and tokens.written == 3
+    assert tokens.ids == (*map(ord, "abc"), 120, 121, 0) and tokens.written_count == 3
     assert tokens.mask == (False,) * 3 + (True,) * 3
     # As rows of an update: the beginning is fed, and neither predicted nor of known probability
     policy = tiny_policy("Qwen2")
@@ -174,7 +174,7 @@ def publish(writer: Node, now: int, texts: Sequence[str] = ("9876", "98765")) ->
     author = writer.peer_id
     asked = Digits().sample(author, Round(now), 2)
     groups = [
-        Group.written(author, Round(now), question, text_group([0.0, 1.0], texts).episodes)
+        Group.of_text(author, Round(now), question, text_group([0.0, 1.0], texts).episodes)
         for question in asked
     ]
     writer.network.publish([each.message() for each in groups], Round(now))
@@ -205,7 +205,9 @@ def test_a_node_whose_groups_are_all_wrong_goes_on_from_what_a_peer_wrote() -> N
     assert report.guided_informative == len(teaching) and report.step.optimizer_steps == 1
     assert report.rollouts == 4 * GENERATION.num_generations
     own = [
-        tokens.written for each in [*second.groups, *second.guided] for tokens in tokens_of(each)
+        tokens.written_count
+        for each in [*second.groups, *second.guided]
+        for tokens in tokens_of(each)
     ]
     assert report.generated_tokens == sum(own)
 

@@ -1,5 +1,7 @@
 """A near copy is known by what it says. Honest peers who answer one question are left alone."""
 
+import time
+import tracemalloc
 from dataclasses import replace
 from random import Random
 
@@ -7,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm_node.rollouts.copies import LEAST_CHARS, MAX_OF_PROMPT, Copies, alike, sketch
+from swarm_node.rollouts.copies import (
+    LEAST_CHARS,
+    MAX_OF_PROMPT,
+    MAX_OF_PROMPT_TEXTS,
+    SKETCH,
+    Copies,
+    alike,
+    sketch,
+)
 from swarm_node.rollouts.groups import Group
 from tests.groups import external
 from tests.models import text_group
@@ -80,6 +90,66 @@ def test_of_one_prompt_so_many_groups_are_remembered_the_newest() -> None:
         assert not copies.is_copy(group(f"peer{number}", texts))
     assert copies.is_copy(group("eve", said[1]))
     assert not copies.is_copy(group("eve", said[0]))
+
+
+def half_alike(rng: Random) -> str:
+    """A text that has as much in common with all others of its kind as is just no near copy."""
+    common = "".join(Random(0).choices("abcdefghijklmnopqrstuvwxyz", k=500))
+    return common + "".join(rng.choices("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", k=330))
+
+
+def test_texts_that_are_nearly_near_copies_of_all_others_cost_little() -> None:
+    """Compared in pairs by heaps, as before, a group took 3 s of CPU time, and a round looks at
+    dozens.
+    """
+    rng, copies = Random(1), Copies()
+    made = [[half_alike(rng) for _ in range(64)] for _ in range(MAX_OF_PROMPT + 1)]
+    for number, texts in enumerate(made[:-1]):
+        assert not copies.is_copy(group(f"eve{number}", texts))
+    last = group("eve", made[-1])
+    began = time.process_time()
+    assert not copies.is_copy(last)
+    assert time.process_time() - began < 1.0
+
+
+def test_what_is_remembered_is_bounded_in_completions_of_a_prompt_and_in_all() -> None:
+    rng, copies = Random(1), Copies(texts=300)
+    for number in range(8):
+        assert not copies.is_copy(group(f"eve{number}", [thought(rng) for _ in range(64)]))
+        assert copies.held <= MAX_OF_PROMPT_TEXTS
+    for number in range(8):
+        texts = [thought(rng) for _ in range(64)]
+        assert not copies.is_copy(group("eve", texts, prompt=f"Question {number}"))
+        assert copies.held <= 300
+    assert copies.is_copy(group("bob", texts, prompt="Question 7"))
+
+
+def test_a_group_that_is_remembered_takes_little_memory_however_much_it_says() -> None:
+    said = [
+        group(f"peer{n}", [thought(Random(n), 150) for _ in range(64)], prompt=f"question {n}")
+        for n in range(8)
+    ]
+    tracemalloc.start()
+    try:
+        copies = Copies()
+        before = tracemalloc.get_traced_memory()[0]
+        for one in said:
+            assert not copies.is_copy(one)
+        kept = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert kept < len(said) * 64 * (4 * SKETCH + 150)
+
+
+def test_groups_of_many_completions_push_out_each_other_and_not_those_of_few() -> None:
+    rng, copies = Random(1), Copies()
+    honest = [[thought(rng) for _ in range(8)] for _ in range(8)]
+    for number, texts in enumerate(honest):
+        assert not copies.is_copy(group(f"peer{number}", texts))
+    for number in range(7):
+        assert not copies.is_copy(group(f"eve{number}", [thought(rng) for _ in range(64)]))
+    for texts in honest:
+        assert copies.is_copy(group("eve", texts))
 
 
 @given(st.text(min_size=LEAST_CHARS), st.integers(0, 2**32))

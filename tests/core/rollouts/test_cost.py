@@ -14,7 +14,7 @@ def external(*texts: str, author: str = "ann") -> Group:
 
 def letters(group: Group) -> list[int]:
     """Lengths with one token a letter, and none for an end."""
-    return [len(sample.written[0]) for sample in group.samples]
+    return [len(sample.free_texts[0]) for sample in group.samples]
 
 
 def purse(allowed: float, added: int | None = None) -> Purse:
@@ -73,7 +73,7 @@ def test_a_tokenizer_is_asked_only_about_texts_that_could_be_too_long() -> None:
 def test_bytes_decide_nothing_alone_as_a_tokenizer_may_need_few_tokens_for_many() -> None:
     words = external("word " * 100, "no")
     short = Purse(
-        50, lambda group: [len(sample.written[0].split()) // 4 for sample in group.samples]
+        50, lambda group: [len(sample.free_texts[0].split()) // 4 for sample in group.samples]
     )
     assert short.admitted([words]) == ([words], [])
 

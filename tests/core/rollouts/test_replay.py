@@ -73,7 +73,7 @@ def group(
         for each, played in zip(episodes, plays, strict=True)
     ]
     made = tuple(Episode(ended=True, trace=trace, turns=each) for each, trace in told)
-    return Group.written(author, Round(0), question, made).message()
+    return Group.of_text(author, Round(0), question, made).message()
 
 
 def external(of: RolloutGroup) -> Group:

@@ -3,7 +3,9 @@ middle; and what a host must have.
 """
 
 import json
+import os
 import shlex
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -129,6 +131,46 @@ def test_without_ray_the_user_is_told_what_to_install(monkeypatch: pytest.Monkey
 
 
 # What follows needs the extra.
+
+OWN_CLUSTER = """
+from swarm_node.settings.simulation import SimulationConfig
+from swarm_node.simulation.engines import ray_cluster
+config = SimulationConfig(engine="ray")
+ray_cluster.RayEngine().check(config)
+ray = ray_cluster.connect(config)
+assert ray_cluster.hosts(ray)
+print(ray.get_runtime_context().gcs_address, flush=True)
+input()
+"""
+STRANGER = """
+import sys, ray
+ray.init(address=sys.argv[1], logging_level="ERROR", log_to_driver=False)
+print(ray.get(ray.remote(lambda: "what I say").remote(), timeout=60))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SLOW)
+@pytest.mark.parametrize("mode", ["disabled", "token"])
+def test_nobody_else_runs_anything_on_a_cluster_of_our_own(tmp_path: Path, mode: str) -> None:
+    """Ray listens on all addresses of this machine, and runs what it is sent."""
+    pytest.importorskip("ray")
+    (home := tmp_path / "home").mkdir()
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    environment = {**clean, "HOME": str(home)}
+    words = [sys.executable, "-c", OWN_CLUSTER]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, env=environment, **pipes) as cluster:
+        assert cluster.stdin is not None and cluster.stdout is not None
+        address = cluster.stdout.readline().strip()
+        stranger = {**environment, "RAY_AUTH_MODE": mode, "RAY_AUTH_TOKEN": "0" * 64}
+        words = [sys.executable, "-c", STRANGER, address]
+        tried = subprocess.run(words, env=stranger, capture_output=True, text=True, check=False)
+        cluster.stdin.write("\n")
+        cluster.stdin.flush()
+    assert cluster.returncode == 0 and address
+    assert "what I say" not in tried.stdout and "ConnectionError" in tried.stderr
+    assert not list(home.iterdir()), "where others could read the token"
 
 
 @pytest.fixture(scope="module")

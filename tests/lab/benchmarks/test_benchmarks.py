@@ -111,6 +111,9 @@ def test_workers_are_timed_in_turn_and_one_of_them_is_killed_and_replaced(
         found["seconds"]["workers"] / found["seconds"]["one worker"]
     )
     assert len(found["seconds"]) == 3 and result["devices"] == ["cpu", "cpu"]
+    busiest = found["busiest_seconds"]
+    assert result["busiest_ratio"] == pytest.approx(busiest["workers"] / busiest["one worker"])
+    assert all(busiest[name] > 0 for name in ("workers", "one worker"))
     after = found["after_a_kill"]
     assert 0 < after["round"] <= after["until_replaced"] and after["rounds_until_replaced"] >= 1
 

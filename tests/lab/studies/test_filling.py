@@ -69,6 +69,20 @@ def test_specialists_differ_from_those_of_the_study_of_samplers_in_filled_places
     assert after.round.fill == filling.FILLED and before.round.fill == 0
     plain = after.round.model_copy(update={"fill": 0})
     assert after.model_copy(update={"round": plain}) == before
+    assert filling.specialist(5100, fill=0).config == before
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_specialists_with_filled_places_are_compared_with_others_of_the_same_code(tmp_path) -> None:
+    """The rows that docs/results/sharing keeps were made by earlier code."""
+    command = [*preloaded.python(), "-m", "lab.studies.filling", "specialists", "--quick", "--json"]
+    command += ["--runs", str(tmp_path), "--cores", "1"]
+    done = subprocess.run(command, text=True, capture_output=True, check=True, timeout=800).stdout
+    assert "2 runs, 0 done; 2 to do" in done
+    compared = json.loads(done.splitlines()[-1])
+    first = [compared[figure][0]["name"] for figure in filling.ALONE_RATES]
+    assert first == ["against defended 8/4"] * 2
 
 
 def test_arms_of_one_starter_share_rounds_rate_and_seeds() -> None:

@@ -50,9 +50,9 @@ def puzzle24(answer: str, entry: Entry) -> float:
 
 
 def _makes(answer: str, target: int, entry: Entry) -> bool:
-    return number(answer) == target and sorted(integers(answer)) == sorted(
-        entry["metadata"]["numbers"]
-    )
+    if number(answer) != target:
+        return False
+    return sorted(integers(answer)) == sorted(entry["metadata"]["numbers"])
 
 
 def polynomial(answer: str, entry: Entry) -> float:
@@ -70,12 +70,12 @@ def antiderivative(answer: str, entry: Entry) -> float:
     variable = entry["metadata"]["variable"]
     given = _collected(answer, frozenset((variable, "C", "c")))
     names = {"C", "c"} - {variable}
-    constant = {term: factor for term, factor in given.items() if not term or names & {*term}}
-    if any(len(term) != 1 or factor != 1 for term, factor in constant.items()):
-        return 0.0
-    return float(
-        derivative(given, variable) == parse(entry["metadata"]["integrand"], frozenset((variable,)))
-    )
+    for term, factor in given.items():
+        is_constant = not term or not names.isdisjoint(term)
+        if is_constant and (len(term) != 1 or factor != 1):
+            return 0.0
+    integrand = parse(entry["metadata"]["integrand"], frozenset((variable,)))
+    return float(derivative(given, variable) == integrand)
 
 
 def written(answer: str, entry: Entry) -> str:
@@ -92,7 +92,8 @@ def integers(text: str) -> list[int]:
     """The whole numbers that stand in an expression, in no order; Unreadable where another kind of
     literal does.
     """
-    literals = [node.value for node in ast.walk(_tree(text)) if isinstance(node, ast.Constant)]
+    nodes = ast.walk(_tree(text))
+    literals = [node.value for node in nodes if isinstance(node, ast.Constant)]
     if not all(type(value) is int for value in literals):
         raise Unreadable("not whole")
     return [value for value in literals if isinstance(value, int)]
@@ -186,8 +187,10 @@ def _value(  # noqa: PLR0911  (a case per operation)
 
 
 def _literal(value: float) -> Fraction:
-    if isinstance(value, float) and (not abs(value) < 1e30 or 0 < abs(value) < 1e-30):  # NaN too
-        raise Unreadable("too large")
+    if isinstance(value, float):
+        in_bounds = value == 0 or 1e-30 <= abs(value) < 1e30  # NaN is not
+        if not in_bounds:
+            raise Unreadable("too large")
     return Fraction(repr(value))  # 0.1 is a tenth here
 
 
@@ -198,8 +201,10 @@ def _constant(polynomial: Polynomial) -> Fraction:
 
 
 def _plus(left: Polynomial, right: Polynomial) -> Polynomial:
-    none = Fraction(0)
-    return {term: left.get(term, none) + right.get(term, none) for term in (*left, *right)}
+    terms = dict(left)
+    for term, factor in right.items():
+        terms[term] = terms.get(term, Fraction(0)) + factor
+    return terms
 
 
 def _times(left: Polynomial, right: Polynomial) -> Polynomial:
@@ -231,12 +236,11 @@ def _power(base: Polynomial, exponent: Fraction) -> Polynomial:
 
 def _bounded(terms: Polynomial) -> Polynomial:
     kept = {term: factor for term, factor in terms.items() if factor}
-    if len(kept) > MAX_TERMS or any(
-        term.count(name) > MAX_EXPONENT for term in kept for name in {*term}
-    ):
+    if len(kept) > MAX_TERMS:
         raise Unreadable("too large")
-    if any(
-        max(c.numerator.bit_length(), c.denominator.bit_length()) > MAX_BITS for c in kept.values()
-    ):
-        raise Unreadable("too large")
+    for term, factor in kept.items():
+        bits = max(factor.numerator.bit_length(), factor.denominator.bit_length())
+        exponent = max(map(term.count, term), default=0)
+        if bits > MAX_BITS or exponent > MAX_EXPONENT:
+            raise Unreadable("too large")
     return kept

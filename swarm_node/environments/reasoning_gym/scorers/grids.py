@@ -5,6 +5,7 @@ right answers are the library's.
 import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import chain
 from typing import Any
 
 from swarm_node.environments.reasoning_gym.scorers.reading import (
@@ -50,7 +51,7 @@ def game_of_life(answer: str, entry: Entry) -> float:
         if not isinstance(row, list) or len(row) != len(right):
             return 0.0
     # 0e9, 0.000 and false are 0
-    if any(type(cell) is not int or cell not in (0, 1) for row in given for cell in row):
+    if any(type(cell) is not int or cell not in (0, 1) for cell in chain(*given)):
         return 0.0
     return 1.0 if given == key else _right_cells(given, key) / sum(map(len, key))
 
@@ -60,8 +61,9 @@ def kakurasu(answer: str, entry: Entry) -> float:
     facts, grid = entry["metadata"], digit_rows(bare(answer))
     if len(grid) != facts["n_rows"]:
         return 0.0
-    if any(len(row) != facts["n_cols"] or not {*row} <= {0, 1} for row in grid):
-        return 0.0
+    for row in grid:
+        if len(row) != facts["n_cols"] or not {*row} <= {0, 1}:
+            return 0.0
     rows = [_weight(row) for row in grid]
     columns = [_weight(column) for column in zip(*grid, strict=True)]
     return float(rows == list(facts["row_sums"]) and columns == list(facts["col_sums"]))
@@ -74,12 +76,11 @@ def pool_matrix(answer: str, entry: Entry) -> float:
     given, key = rational_rows(answer), rational_rows(entry["answer"])
     if list(map(len, given)) != list(map(len, key)):
         return 0.0
-    pairs = [
-        pair for row, right in zip(given, key, strict=True) for pair in zip(row, right, strict=True)
-    ]
-    if all(abs(one - other) <= Fraction(1, 10**8) + abs(one) / 100 for one, other in pairs):
-        return near(answer, entry["answer"], given == key)
-    return 0.1
+    for cell, right in zip(chain(*given), chain(*key), strict=True):
+        allowed = Fraction(1, 10**8) + abs(cell) / 100
+        if abs(cell - right) > allowed:
+            return 0.1
+    return near(answer, entry["answer"], given == key)
 
 
 def same_matrix(answer: str, entry: Entry) -> float:
@@ -89,8 +90,8 @@ def same_matrix(answer: str, entry: Entry) -> float:
     key, given = entry["answer"].strip(), answer.strip()
     if given == key:
         return 1.0
-    rows = [" ".join(row.split()) for row in bounded(given).split("\n")]
-    if "\n".join(rows) == key:
+    rows = bounded(given).split("\n")
+    if "\n".join(" ".join(row.split()) for row in rows) == key:
         return 1.0
     return len(key) / len(given) if key in given else 0.0
 
@@ -108,8 +109,9 @@ def graph_color(answer: str, entry: Entry) -> float:
         return 0.0
     if any(type(colour) is not int for colour in colours.values()):
         return 0.0
-    allowed = {*colours.values()} <= {*puzzle["color_options"]}
-    return float(allowed and all(colours[one] != colours[other] for one, other in puzzle["edges"]))
+    if not {*colours.values()} <= {*puzzle["color_options"]}:
+        return 0.0
+    return float(all(colours[one] != colours[other] for one, other in puzzle["edges"]))
 
 
 def cryptarithm(answer: str, entry: Entry) -> float:
@@ -123,13 +125,14 @@ def cryptarithm(answer: str, entry: Entry) -> float:
             raise Unreadable("a letter twice, or no digit")
         digits[letter] = str(int(digit))
     words = [*facts["words_letters"], facts["result_letters"]]
-    if {*digits} != {*"".join(words)} or len({*digits.values()}) < len(digits):
+    has_repeats = len({*digits.values()}) < len(digits)
+    if has_repeats or {*digits} != {*"".join(words)}:
         return 0.01
-    *numbers, result = (word.translate(str.maketrans(digits)) for word in words)
-    leading = not facts["allow_leading_zero"] and any(
-        number[0] == "0" for number in [*numbers, result]
-    )
-    return 1.0 if sum(map(int, numbers)) == int(result) and not leading else 0.01
+    numbers = [word.translate(str.maketrans(digits)) for word in words]
+    if not facts["allow_leading_zero"] and any(number[0] == "0" for number in numbers):
+        return 0.01
+    *summands, result = map(int, numbers)
+    return 1.0 if sum(summands) == result else 0.01
 
 
 def _without_ends(text: str) -> list[str]:

@@ -82,11 +82,14 @@ class Assignments:
 
     def _apply(self, values: list[int], waiting: list[str], binding: int) -> None:
         """Apply the waiting operators that bind at least as tightly as the one that follows."""
-        while waiting and waiting[-1] != OPEN and BINDING.get(waiting[-1], 9) >= binding:
+        while waiting and waiting[-1] != OPEN:
+            if BINDING.get(waiting[-1], 9) < binding:
+                break
             operator, right = waiting.pop(), values.pop()
-            values.append(
-                self.all ^ right if operator == NOT else self._joined(operator, values.pop(), right)
-            )
+            if operator == NOT:
+                values.append(self.all ^ right)
+            else:
+                values.append(self._joined(operator, values.pop(), right))
 
     def _joined(self, operator: str, left: int, right: int) -> int:
         match operator:
@@ -125,5 +128,8 @@ def written(statement: str) -> str:
     kept = "".join(sign for at, sign in enumerate(signs) if at not in idle)
     while NOT * 2 in kept:
         kept = kept.replace(NOT * 2, "")
-    spaced = [f" {sign} " if sign in BINDING else sign for sign in kept]
-    return "".join(spaced)
+    return "".join(map(_spaced, kept))
+
+
+def _spaced(sign: str) -> str:
+    return f" {sign} " if sign in BINDING else sign

@@ -53,7 +53,9 @@ def integer(text: str) -> int:
 def amount(text: str) -> Fraction:
     """A number as people write amounts: $1,000 and 20. and 15 % too."""
     plain = bare(text).removesuffix("%").strip()
-    return rational(bare(ungrouped(plain[plain[:1] in ("$", "€", "£") :])))
+    if plain[:1] in ("$", "€", "£"):
+        plain = plain[1:]
+    return rational(bare(ungrouped(plain)))
 
 
 def ungrouped(text: str) -> str:
@@ -69,7 +71,8 @@ def bare(text: str) -> str:
     """
     text, stopped = bounded(text).strip(), False
     for _ in range(MAX_WRAPS):
-        if not stopped and text[-1:] == "." and text[-2:-1].strip() not in ("", "."):
+        ends_in_one_stop = text[-1:] == "." and text[-2:-1].strip() not in ("", ".")
+        if not stopped and ends_in_one_stop:
             text, stopped = text[:-1], True
         elif _is_wrapped(text):
             text = text[1:-1].strip()
@@ -84,7 +87,8 @@ def _is_wrapped(text: str) -> bool:
     if not inside or WRAPS.get(first) != text[-1]:
         return False
     if first in "([":
-        return min(accumulate((sign == first) - (sign == WRAPS[first]) for sign in inside)) >= 0
+        still_open = accumulate((sign == first) - (sign == WRAPS[first]) for sign in inside)
+        return min(still_open) >= 0
     return first in "*$" or first not in inside
 
 
@@ -92,14 +96,14 @@ def whole_rows(text: str) -> list[list[int]]:
     """Rows of whole numbers, with spaces or commas between them, in brackets or not, and nothing
     else.
     """
-    return [[integer(cell) for cell in row] for row in _rows(text)]
+    return [list(map(integer, row)) for row in _rows(text)]
 
 
 def rational_rows(text: str) -> list[list[Fraction]]:
     """Rows of decimal numbers, written as for `whole_rows`."""
     if "/" in text:
         raise Unreadable("a fraction")
-    return [[rational(cell) for cell in row] for row in _rows(text)]
+    return [list(map(rational, row)) for row in _rows(text)]
 
 
 def digit_rows(text: str) -> list[list[int]]:
@@ -107,7 +111,7 @@ def digit_rows(text: str) -> list[list[int]]:
     rows = ["".join(row) for row in _rows(text)]
     if sum(map(len, rows)) > MAX_ITEMS:
         raise Unreadable("too many cells")
-    return [[integer(digit) for digit in row] for row in rows]
+    return [list(map(integer, row)) for row in rows]
 
 
 def bounded_json(text: str) -> Any:

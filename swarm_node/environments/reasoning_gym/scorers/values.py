@@ -66,11 +66,9 @@ def close(
 
     def score(answer: str, entry: Entry) -> float:
         given, key = read(answer), rational(entry["answer"])
-        return (
-            near(answer, entry["answer"], given == key)
-            if enough(abs(given - key), key, entry)
-            else 0.0
-        )
+        if not enough(abs(given - key), key, entry):
+            return 0.0
+        return near(answer, entry["answer"], given == key)
 
     return score
 
@@ -137,7 +135,8 @@ def spaced(row: Sequence[Any]) -> str:
 
 def based_integer(text: str) -> int:
     """A whole number, also in hexadecimal or another base that Python writes."""
-    if len(text) > MAX_DIGITS or ("_" in text and not text.replace("_", "").isdecimal()):
+    groups_no_decimals = "_" in text and not text.replace("_", "").isdecimal()
+    if len(text) > MAX_DIGITS or groups_no_decimals:
         raise Unreadable("no whole number")
     return int(text, 0)
 
@@ -201,7 +200,8 @@ def advanced_geometry(answer: str, entry: Entry) -> float:
     metadata, key = entry["metadata"], entry["answer"]
     try:
         if metadata["task_type"] == "angle_measure":
-            angle, right = (rational(text.strip().removesuffix("°")) for text in (answer, key))
+            angle = rational(answer.strip().removesuffix("°"))
+            right = rational(key.strip().removesuffix("°"))
             if round(float(angle), 2) != round(float(right), 2):
                 return 0.05
             return near(answer, key, angle == right)
@@ -232,7 +232,8 @@ def calendar_arithmetic(answer: str, entry: Entry) -> float:
     given, right = integer(answer), integer(key)
     if right in (given, 0):
         return float(given == right)
-    return min(NEARLY, math.exp(-5 * min(100.0, abs(given - right) / abs(right))))
+    share = abs(given - right) / abs(right)
+    return min(NEARLY, math.exp(-5 * min(100.0, share)))
 
 
 def backward(answer: str, entry: Entry) -> float:
@@ -279,28 +280,31 @@ def real_roots(answer: str, entry: Entry) -> float:
     if len(parts) > MAX_ROOTS:
         return 0.0
     given = sorted(rational(part) for part in parts if part.strip())
-    key, facts = [rational(text) for text in entry["answer"].split(",")], entry["metadata"]
+    key = [rational(text) for text in entry["answer"].split(",")]
+    facts = entry["metadata"]
     if given == sorted(key):
         return 1.0
     left, nearness = list(key), list[float]()
     for root in given[: len(key)]:
-        closest = min(left, key=lambda each: abs(each - root))
+        closest = min(left, key=lambda key_root: abs(key_root - root))
         left.remove(closest)
-        nearness.append(
-            math.exp(facts["exp_distance_factor"] * min(100.0, abs(float(closest - root))))
-        )
+        distance = min(100.0, abs(float(closest - root)))
+        nearness.append(math.exp(facts["exp_distance_factor"] * distance))
     extra = max(0, len(given) - len(key))
-    penalty = len(left) * facts["penalty_missing_factor"] + extra * facts["penalty_extra_factor"]
-    return min(NEARLY, max(0.0, sum(nearness) / len(nearness) - penalty)) if nearness else 0.0
+    penalty: float = (
+        len(left) * facts["penalty_missing_factor"] + extra * facts["penalty_extra_factor"]
+    )
+    if not nearness:
+        return 0.0
+    return min(NEARLY, max(0.0, sum(nearness) / len(nearness) - penalty))
 
 
 def three_digits(answer: str, entry: Entry) -> float:
     """1.0 for the number to three significant digits."""
     try:
         exact = rational(answer) == rational(entry["answer"])
-        given, key = (
-            THREE_DIGITS.create_decimal(text.strip()) for text in (answer, entry["answer"])
-        )
+        given = THREE_DIGITS.create_decimal(answer.strip())
+        key = THREE_DIGITS.create_decimal(entry["answer"].strip())
     except (ArithmeticError, Unreadable):
         return 0.01
     return near(answer, entry["answer"], exact) if given == key else 0.01
@@ -390,7 +394,8 @@ def _factors(text: str) -> list[int]:
 
 def _complex(text: str) -> complex:
     """The complex number that is written as a + bi."""
-    text = text[1:-1] if text[:1] == "(" and text[-1:] == ")" else text
+    if text[:1] == "(" and text[-1:] == ")":
+        text = text[1:-1]
     if not _COMPLEX.fullmatch(text):
         raise Unreadable("no complex number")
     return complex("".join(text.split()).lower().replace("i", "j"))
