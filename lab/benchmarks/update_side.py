@@ -26,7 +26,7 @@ from swarm_node.training.trainer import GrpoTrainer
 RECORDED = -9.0  # log-prob of each token: near to that of an untrained model
 
 
-class Operators(TorchDispatchMode):
+class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the calls of operators inside that are no views, in backward passes too."""
 
     count = 0
@@ -94,7 +94,7 @@ def counted(trainer: GrpoTrainer, groups: list[TokenGroup]) -> dict[str, float]:
     handle = embedding.register_forward_pre_hook(forgotten)
     with (
         torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
-        Operators() as operators,
+        Operators() as operators,  # type: ignore[no-untyped-call]
     ):
         trainer._step(groups, Totals())
     handle.remove()
