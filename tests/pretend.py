@@ -125,6 +125,7 @@ def pretending(float64: bool = True) -> Iterator[tuple[torch.device, Pretend]]:
         return values if device is None else values.to(device)
 
     torch.Tensor.tolist, torch.tensor = tolist, tensor  # type: ignore[assignment,method-assign]
+    FakeTensor.tolist = tolist  # type: ignore[method-assign]  # which has its own
     with mode:
         yield device, mode
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import torch
 
@@ -62,6 +63,17 @@ class Standing:
             self._decoder.step(at.token, at.running), uniform, at
         )
         return after
+
+
+def waits_of(trained: Policy, mode: Pretend, budget: int) -> tuple[int, int]:
+    """How many micro-batches of this size an update has, and how often it waits for the device."""
+    trained.__dict__["packing"] = Packing.BLOCKS
+    trainer = GrpoTrainer(trained, TrainingConfig(token_budget=budget), CONFIG)
+    built = Mock(side_effect=trainer._build)
+    trainer._build = built  # type: ignore[method-assign]
+    mode.waits.clear()
+    trainer.update(groups() * 3)
+    return built.call_count, sum(mode.waits.values())
 
 
 def runs(device: torch.device, mode: Pretend, folder: Path) -> dict[str, Callable[[], Any]]:
@@ -138,6 +150,7 @@ def runs(device: torch.device, mode: Pretend, folder: Path) -> dict[str, Callabl
     for name, way in WAYS.items():
         found[f"train {name}"] = lambda way=way: train(way)
     found["train tree attention LoRA"] = lambda: train(Packing.BLOCKS, lora=True)
+    found["micro-batches"] = lambda: [waits_of(policy(), mode, budget) for budget in (4096, 16)]
     found["trials"] = choose
     found["resume"] = resume
     return found

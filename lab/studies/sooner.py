@@ -31,7 +31,6 @@ other ways to share, and `dealt`, the same way with rewards that are dealt at ra
 
 import argparse
 import json
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -43,6 +42,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from lab.benchmarks import command
+from lab.benchmarks.levels import known_until, reached, restricted, time_to
 from lab.studies import objectives, runner
 from lab.studies.equal_price import AXES, spent
 from lab.studies.rates import Sweep, sweep
@@ -57,7 +57,6 @@ LEVELS = (0.5, 0.75, 1.0)  # of what the plain lone learners reach after twice R
 ALONE, SAMPLES_ON, DEALT = "alone", "alone, dynamic sampling", "dealt"
 
 Report = Mapping[str, Any]
-Times = Sequence[float | None]
 
 
 @dataclass(frozen=True)
@@ -120,27 +119,6 @@ def run(options: argparse.Namespace, name: str, seed: int, rate: float) -> Run:
     return runner.make(name, arm.groups, seed, rate, **settings)
 
 
-def time_to(
-    level: float, spent_until: Sequence[float], accuracies: Sequence[float]
-) -> float | None:
-    """The price at which accuracy first reaches the level, linear between two evaluations; None if
-    it never does. `spent_until`: what was spent until each evaluation, ascending.
-    """
-    for index, accuracy in enumerate(accuracies):
-        if accuracy >= level:
-            if index == 0:
-                return spent_until[0]
-            before, risen = accuracies[index - 1], accuracy - accuracies[index - 1]
-            share = (level - before) / risen
-            return spent_until[index - 1] + share * (spent_until[index] - spent_until[index - 1])
-    return None
-
-
-def restricted(times: Times, horizon: float) -> list[float]:
-    """min(time, horizon) of each run: their mean is the restricted mean time."""
-    return [horizon if time is None else min(time, horizon) for time in times]
-
-
 def sooner(
     name: str, lone: Sequence[Report], sharing: Sequence[Report], axis: str, level: float
 ) -> tuple[Comparison, int, int]:
@@ -158,22 +136,9 @@ def sooner(
     return compared, reached(of_lone, horizon), reached(of_sharing, horizon)
 
 
-def known_until(times: Times, ends: Sequence[float]) -> float:
-    """The largest price at which it is known of every run whether it had reached the level: where
-    the first of those that never reached it ends, or infinity if all did. `ends`: what each run had
-    spent when it ended.
-    """
-    censored = [end for time, end in zip(times, ends, strict=True) if time is None]
-    return min(censored, default=math.inf)
-
-
 def prices(report: Report, axis: str) -> list[float]:
     """What a node has spent until each evaluation, in units of the axis."""
     return list(map(float, spent(report, axis)))
-
-
-def reached(times: Times, horizon: float) -> int:
-    return sum(time is not None and time <= horizon for time in times)
 
 
 def course(report: Report) -> list[float]:

@@ -161,8 +161,8 @@ def reach(kind: str, seeds: Sequence[int], options: argparse.Namespace) -> dict[
         config = run(kind, WITH, seed, options).config
         population = LivePopulation(config)
         try:
-            victim, neighbour = node_of(population.join(0)), node_of(population.join(1))
-            hostile = population.join(NODES - 1) if kind != "none" else None
+            victim, neighbour = node_of(population.make(0)), node_of(population.make(1))
+            hostile = population.make(NODES - 1) if kind != "none" else None
             for now in map(Round, range(REACH_ROUNDS)):
                 own = victim.generate(now).groups
                 neighbour.produce(now)

@@ -21,6 +21,7 @@ faster they do. What a loop needs is in `awake_loop.py`.
 """
 
 import math
+import select
 import socket
 import sys
 import threading
@@ -87,6 +88,23 @@ def looking_awake() -> AwakeClock:
 
     threading.Thread(target=look, name="awake", daemon=True).start()
     return awake
+
+
+def has_news(
+    connection: socket.socket, seconds: float, clock: Callable[[], float] = elapsed
+) -> bool:
+    """Whether there is something to receive, or the other end is closed. Waits so many seconds for
+    it, of which only those count in which this process was awake. `clock`: as of `AwakeClock`.
+    """
+    step = step_of(seconds)
+    awake = AwakeClock(clock, step)
+    ends = awake() + seconds
+    left = seconds
+    while not select.select([connection], [], [], min(step, left))[0]:
+        left = ends - awake()
+        if left <= 0:
+            return False
+    return True
 
 
 class Patience:

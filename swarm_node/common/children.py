@@ -14,8 +14,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 from swarm_node.common.awake import AwakeClock, step_of
 from swarm_node.common.errors import TemporaryError
@@ -64,7 +65,7 @@ def usable_cores() -> int:
 
 def start(
     command: Sequence[str],
-    log: Path,
+    log: Path | None,
     environment: Mapping[str, str],
     passed: Sequence[int] = (),
     append: bool = False,
@@ -72,13 +73,13 @@ def start(
     """A new process and the socket to it. Its own end is the last argument of the command: see
     channel.inherited.
 
-    `log` takes what the process prints, if that file can be written. The process inherits the
-    descriptors `passed`, and has a group of its own, since Ctrl-C is for its parent. Raises OSError
-    where it cannot be started.
+    `log` takes what the process prints, if that file can be written; with None it prints where this
+    process does. It inherits the descriptors `passed`, and has a group of its own, since Ctrl-C is
+    for its parent. Raises OSError where it cannot be started.
     """
     ours, theirs = socket.socketpair()
     try:
-        with theirs, _writable(log, append) as output:
+        with theirs, _output(log, append) as output:
             process = subprocess.Popen(
                 [*command, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
@@ -92,6 +93,15 @@ def start(
         ours.close()
         raise
     return process, ours
+
+
+def end_with_family() -> NoReturn:
+    """Ends this process at once, and what it has started where it leads a group, as `start` sees to
+    it. For a child whose parent has gone.
+    """
+    if os.getpgid(0) == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
 
 
 async def start_program(
@@ -192,7 +202,9 @@ def ending(code: int) -> str:
     return f"was killed by {signal.Signals(-code).name if known else f'signal {-code}'}{hint}"
 
 
-def _writable(path: Path, append: bool) -> BinaryIO:
+def _output(path: Path | None, append: bool) -> AbstractContextManager[BinaryIO | None]:
+    if path is None:
+        return nullcontext()
     try:
         return open_to_write(path, append=append)
     except OSError:

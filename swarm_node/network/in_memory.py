@@ -9,6 +9,7 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from random import Random
+from typing import NamedTuple, Protocol
 
 from protocol import codec
 from protocol.admission import AdmissionRules, authenticate, review
@@ -62,6 +63,14 @@ class Parcel:
         return self._opened[swarm]
 
 
+class Receiver(Protocol):
+    """A member, as the swarm sees it."""
+
+    def receive(self, parcel: Parcel) -> None:
+        """Take a message, which another member has sent."""
+        ...
+
+
 class MemorySwarm:
     """Carries bytes between members. Takes them from any sender, member or not, and promises no
     delivery.
@@ -75,7 +84,7 @@ class MemorySwarm:
         self._delay = delay  # rounds
         self._inbox = inbox  # messages waiting at one receiver
         self._memory = memory  # content hashes that one receiver remembers, to know a replay
-        self._members: dict[PeerId, MemoryNetwork] = {}
+        self._members: dict[PeerId, Receiver] = {}
 
     def join(self, identity: Identity, rules: AdmissionRules) -> "MemoryNetwork":
         """The access of a new member, with an empty inbox. `rules`: those of this identity, which
@@ -103,6 +112,52 @@ class MemorySwarm:
     def __contains__(self, member: object) -> bool:
         # The member, not its id, which may have joined again
         return member in self._members.values()
+
+
+class Sent(NamedTuple):
+    """Bytes on their way to every member of a swarm."""
+
+    data: bytes
+    sender: PeerId
+    now: Round
+
+
+class SwarmInParts(MemorySwarm):
+    """A swarm whose members live in several processes, seen from one of them.
+
+    What members send is held back. The processes exchange it, and each of them delivers all of it
+    in the same order. Each also knows of the members elsewhere. So all draw the same random numbers
+    for what is lost, and a swarm in parts is the same as one in one process.
+    """
+
+    def __init__(self, rng: Random, loss: float = 0.0, delay: int = 0) -> None:
+        super().__init__(rng, loss=loss, delay=delay)
+        self._held: list[Sent] = []
+
+    def join_elsewhere(self, peer: PeerId) -> None:
+        """A new member in another process, which receives there."""
+        self._members[peer] = Elsewhere()
+
+    def transmit(self, data: bytes, sender: PeerId, now: Round) -> None:
+        """Holds the bytes back."""
+        self._held.append(Sent(data, sender, now))
+
+    def taken(self) -> list[Sent]:
+        """What members here have sent since the last call."""
+        held, self._held = self._held, []
+        return held
+
+    def deliver(self, sent: Sequence[Sent]) -> None:
+        """Sends to the members here what members anywhere have sent."""
+        for data, sender, now in sent:
+            super().transmit(data, sender, now)
+
+
+class Elsewhere(Receiver):
+    """A member in another process."""
+
+    def receive(self, parcel: Parcel) -> None:
+        """Its own process does that."""
 
 
 class MemoryNetwork(Network):

@@ -55,13 +55,13 @@ def work(
     # Until the first round has ended there is nothing to lose: a user who stops the node need not
     # wait.
     with stoppable(config.limits.stop_seconds) as stop, suppress(Interrupted), stop.interruptible():
-        limit_gpu_memory(config.limits.memory, config.model.device)
         progress.note("limits", config.limits.model_dump(mode="json", exclude_defaults=True))
         progress.note("model", named.described(config.model.name))
         kept = Kept(config)
         as_asked = kept.pinned()
         devices = devices_of(as_asked)
         config = config_of_process(trainer_side(as_asked), devices, 0)
+        limit_gpu_memory(config.limits.memory, config.model.device)
         tried = Tried(home / FILE, kept.warnings.append)
         with ExitStack() as stack:
             sharing = (
@@ -112,7 +112,6 @@ def work(
             keeper = CheckpointWriter(
                 config, node, policy, telemetry, kept.measured, monotonic, practice
             )
-            keeper.before = learner.compare
             stop.saving = lambda: keeper.seconds
             keeper.look()
             card = watch_of(config.limits, uuid_of(policy.device), monotonic, warned)
@@ -121,7 +120,8 @@ def work(
             stack.callback(traffic.save)
             watched = runner, keeper, validation, network, stop, telemetry, guest, traffic, progress
             aside = set_aside(as_asked, node, policy)
-            Session(*watched, kept.done, aside=aside).run(config.max_rounds)
+            session = Session(*watched, kept.done, aside=aside, compare=learner.compare)
+            session.run(config.max_rounds)
 
 
 def _warned(telemetry: Telemetry, text: str) -> None:

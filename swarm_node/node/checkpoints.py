@@ -227,8 +227,6 @@ class CheckpointWriter:
         self._clock = clock
         self._tried = -inf  # when this run last tried to write a checkpoint
         self.seconds = 0.0  # that the last checkpoint took to write
-        # Called before a checkpoint is written
-        self.before: Callable[[], None] = lambda: None
 
     def due(self, done: int) -> bool:
         """Whether a checkpoint is to be written after `done` rounds. The first one of a run is
@@ -251,7 +249,6 @@ class CheckpointWriter:
         state = self._practice.curriculum.state if self._practice else CurriculumState()
         extra[CURRICULUM] = state.model_dump()
         self._tried = self._clock()
-        self.before()
         failed = self._write(LAST, done, extra, KEPT, STATES)
         self.seconds = self._clock() - self._tried
         if failed:

@@ -54,6 +54,8 @@ class Session:
     told: set[str] = field(default_factory=set)  # tasks that were said not to be validated
     capped: bool = False  # whether the traffic of this month is used up
     aside: Aside | None = None  # moves the model off the card while the node rests
+    # Compares the weights on all devices, after each checkpoint but the last
+    compare: Callable[[], None] = lambda: None
 
     def run(self, max_rounds: int) -> None:
         """Run rounds until told to stop, or until `max_rounds` are done in all; 0 sets no end."""
@@ -92,6 +94,7 @@ class Session:
                 self._validate()
             if self.keeper.due(self.done):
                 self.keeper.save(self.done, self.runner.waiting())
+                self._compare()
         if self.done > start:
             self._save_last(self.runner.waiting())
         self.telemetry.emit(
@@ -111,6 +114,14 @@ class Session:
             self._tell_unasked(measured.unasked)
             if measured.best:
                 self.keeper.keep_best(measured)
+
+    def _compare(self) -> None:
+        """Compares the weights on all devices. A worker may hang, and a node that is told to stop
+        does not wait for it.
+        """
+        with suppress(Interrupted), self.stop.interruptible():
+            if not self.stop.wanted:
+                self.compare()
 
     def _tell_unasked(self, unasked: Mapping[str, str]) -> None:
         """Says once of a task that none of its held-out questions could be asked or scored."""

@@ -24,7 +24,7 @@ consumers have no direct way to each other, so that NCCL, too, would go through 
 host. And a worker that takes no step needs no optimiser: a third of the memory of full training
 stays free on its card, it cannot drift, and a checkpoint knows nothing of how many there are.
 
-A worker that dies is started again, and takes part again when it has loaded its model. At every
+A worker that dies is started again, and takes part again when it has loaded its model. After a
 checkpoint the fingerprints of all weights are compared, and a worker whose weights differ gets them
 again.
 """
@@ -36,11 +36,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from time import monotonic
 
 import torch
 
 from swarm_node.common import memory
+from swarm_node.common.awake import looking_awake
 from swarm_node.common.children import usable_cores
 from swarm_node.common.errors import UserError
 from swarm_node.generation.generator import BatchGenerator, Writes
@@ -88,6 +88,7 @@ class Member:
     deaths: int = 0  # since it last did what it was told
     dropped: bool = False  # whether it died too often to be started again
     awaited: bool = True  # whether the trainer waits until it has loaded its model
+    begun: float = 0.0  # when it was started, in seconds
 
 
 class Workers:
@@ -100,7 +101,7 @@ class Workers:
         weights: SharedWeights,
         processes: Sequence[WorkerProcess],
         warn: Callable[[str], None],
-        clock: Callable[[], float] = monotonic,
+        clock: Callable[[], float],
     ) -> None:
         """
         Args:
@@ -108,7 +109,7 @@ class Workers:
             steps: optimiser steps that the trainer has taken so far.
             weights: those that the processes read.
             warn: takes one line for each fault that was repaired.
-            clock: seconds.
+            clock: seconds in which this process was awake.
         """
         self._policy, self._steps, self._weights = policy, steps, weights
         self._warn, self._clock = warn, clock
@@ -242,6 +243,7 @@ class Workers:
         members = [member for member in self._members if self._is_there(member)]
         stamp = self._policy.version, self._steps()
         if members and stamp != self._published:
+            self._published = None  # a signal may end the round in the middle of the copy
             self._weights.publish(self._policy)
             self._published = stamp
         return members
@@ -255,9 +257,12 @@ class Workers:
             return False
         try:
             if not process.ready:
-                if not member.awaited and not process.answers(0.0):
-                    return False
-                ready = process.take(START_SECONDS)
+                left = max(0.0, START_SECONDS - (self._clock() - member.begun))
+                if not process.answers(left if member.awaited else 0.0):
+                    if left and not member.awaited:
+                        return False
+                    raise Gone(f"it did not load its model within {START_SECONDS:.0f} seconds")
+                ready = process.take(0.0)
                 process.ready = True
                 if getattr(ready, "frozen", "") != self._frozen:
                     member.deaths = MAX_DEATHS  # another start would load the same
@@ -314,6 +319,7 @@ class Workers:
         )
 
     def _start(self, member: Member) -> None:
+        member.begun = self._clock()
         try:
             member.process.start()
         except (OSError, Gone) as error:
@@ -447,7 +453,7 @@ def with_workers(
         _process(learner.config, device, policy, weights, turns, log, command)
         for device in devices[1:]
     ]
-    workers = Workers(policy, lambda: trainer.steps, weights, processes, warn)
+    workers = Workers(policy, lambda: trainer.steps, weights, processes, warn, looking_awake())
     trainer.helpers = workers
     try:
         workers.start()

@@ -146,7 +146,8 @@ class Node:
             inbox.arrive(taken, now)
         self.sampler.begin(Seen(now, generated.groups, inbox.peers()))
         places = self._places(generated, rng)
-        purse = purse.with_room_for(places.filled)
+        usual = self.config.external_groups
+        purse = purse.with_room_for(max(0, places.wanted - usual))
         with _timed(self.clock, "score") as scoring:
             draw = self._draw(generated, places, purse, rng)
         unwanted = [Verdict(group, useful=False) for group in too_long]
@@ -221,10 +222,11 @@ class Node:
         round has places for are chosen or the purse is spent. What does not fit into it any more,
         or is more than a party's share, waits for the next round.
         """
-        wanted, usual = places.wanted, self.config.external_groups + places.filled
+        wanted = places.wanted
+        ready = max(wanted, self.config.external_groups)
         scoring = self.external or ScoringInStep(partial(score_external, self.environment))
         candidates = scoring.candidates(
-            self.inbox, usual, generated.groups, self.sampler.reads_rewards
+            self.inbox, ready, generated.groups, self.sampler.reads_rewards
         )
         written_here = generated.groups + generated.answers
         draw = self.inbox.draw()

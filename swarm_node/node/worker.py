@@ -15,11 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
-from select import select
 from signal import SIGKILL
-from socket import SO_SNDTIMEO, SOL_SOCKET
+from socket import SO_RCVTIMEO, SO_SNDTIMEO, SOL_SOCKET, socket
 from subprocess import TimeoutExpired
 
+from swarm_node.common.awake import has_news
 from swarm_node.common.channel import (
     BrokenFrame,
     Channel,
@@ -60,7 +60,7 @@ with quickly():
 
 START_SECONDS = 600.0  # in which a worker has to be ready, with its model loaded
 EXIT_SECONDS = 2.0  # from the end of its connection to its status
-SEND_SECONDS = 60  # after which a worker that reads nothing counts as gone
+STUCK_SECONDS = 60  # after which a worker counts as gone that stops in the middle of a message
 
 
 class Begin(PipeMessage, frozen=True):
@@ -158,6 +158,7 @@ class WorkerProcess:
         """`threads`: how many it uses for tensor maths. `log` takes what it prints."""
         self._begin, self._threads, self._log, self._command = begin, threads, log, command
         self._process: Process | None = None
+        self._connection: socket | None = None
         self._channel: Channel[FromWorker, ToWorker] | None = None
         self.gradients = SharedGradients.attach(begin.gradients, begin.layout)
         self.ready = False  # whether it has loaded its model
@@ -175,18 +176,22 @@ class WorkerProcess:
         """Starts the process, which then loads its model. Raises OSError."""
         environment = generator_environment(self._threads) | handed(self._begin.config)
         passed = (self._begin.weights, self._begin.gradients)
-        self._process, connection = start(
+        self._process, self._connection = start(
             self._command, self._log, environment, passed, append=True
         )
-        connection.setsockopt(SOL_SOCKET, SO_SNDTIMEO, struct.pack("@ll", SEND_SECONDS, 0))
-        self._connection = connection
+        connection = self._connection
+        for way in (SO_SNDTIMEO, SO_RCVTIMEO):
+            connection.setsockopt(SOL_SOCKET, way, struct.pack("@ll", STUCK_SECONDS, 0))
         self._channel = Channel(connection, connection, WORKER.up, WORKER.down)
         self.ready = False
         self._send(self._begin)
 
     def answers(self, seconds: float) -> bool:
-        """Whether there is something to receive, or the process has ended; waits for so long."""
-        return bool(select([self._connection], [], [], seconds)[0])
+        """Whether there is something to receive, or the process has ended; waits for so long. The
+        time does not count in which this process slept, and the worker probably, too.
+        """
+        assert self._connection is not None
+        return has_news(self._connection, seconds)
 
     def order(self, message: Write | Differentiate | Compare) -> None:
         """Raises Gone."""
@@ -214,7 +219,8 @@ class WorkerProcess:
         self.ready = self.busy = False
         if process is None:
             return "it has ended"
-        self._connection.close()
+        if self._connection is not None:
+            self._connection.close()
         code = process.poll()
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, SIGKILL)
@@ -222,20 +228,24 @@ class WorkerProcess:
 
     def _ended(self) -> str:
         """How the process ended, which has closed its connection: its status comes a little
-        later.
+        later. One that does not end by then is killed.
         """
-        if self._process is not None:
-            with suppress(TimeoutExpired):
+        try:
+            if self._process is not None:
                 self._process.wait(EXIT_SECONDS)
+        except TimeoutExpired:
+            self.stop()
+            return "it stopped in the middle of a message"
         return self.stop()
 
     def _send(self, message: ToWorker) -> None:
         assert self._channel is not None
+        # Before: where a signal ends the round in the middle of the message, no other may follow it
+        self.busy = True
         try:
             self._channel.send(message)
         except OSError as error:
             raise Gone(self._ended()) from error
-        self.busy = True
 
 
 def build(config: LearningConfig) -> Policy:

@@ -414,7 +414,7 @@ def _batch(
         keep=keep,
         columns_U=to_device(columns_U, device),
         source_T=to_device(source_T, device),
-        target_T=torch.tensor(targets, device=device),
+        target_T=to_device(targets, device),
         lengths=lengths,
         advantages_T=advantages_T,
         behaviour_T=behaviour_T,

@@ -24,6 +24,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from swarm_node.policy.products import times
+
 CHUNK_BYTES = 2**27  # of a chunk's logits in float32
 # Where the head is not trained: no chunk then reads and writes a gradient as large as the head
 FROZEN_BYTES = 2**25
@@ -42,7 +44,7 @@ def wide_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     put out other types than it reads rounds the result.
     """
     if weight.dtype == torch.float32 or weight.device.type == "cpu":
-        product = F.linear(x.float(), weight.float())
+        product = times(x.float(), weight.float())
     elif multiplies_wide(weight.device, weight.dtype):
         product = torch.mm(x.to(weight.dtype), weight.T, out_dtype=torch.float32)
     else:
@@ -131,7 +133,7 @@ class _Projected(torch.autograd.Function):
                 # Without each token's factor: so `backward` needs no logits
                 if of_hidden_TD is not None:
                     of_logits_TV = _of_logits(p_TV, taken_T[part]).to(ctx.dtype)
-                    of_hidden_TD[part] = of_logits_TV @ used.weight
+                    of_hidden_TD[part] = times(of_logits_TV, used.weight.T)
         ctx.save_for_backward(
             *((of_hidden_TD,) if ctx.frozen else (hidden_TD, weight_VD, bias_V, taken_T))
         )
@@ -140,7 +142,7 @@ class _Projected(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        scale_T = gradients[0] / ctx.temperature
+        scale_T = gradients[0] / -ctx.temperature
         if ctx.frozen:
             (of_hidden_TD,) = ctx.saved_tensors
             return of_hidden_TD * scale_T[:, None].to(of_hidden_TD.dtype), *[None] * 5
@@ -159,7 +161,7 @@ class _Projected(torch.autograd.Function):
                     _of_logits(p_TV, taken_T[part]).mul_(scale_T[part, None]).to(ctx.dtype)
                 )
                 if of_hidden_TD is not None:
-                    of_hidden_TD[part] = of_logits_TV @ used.weight
+                    of_hidden_TD[part] = times(of_logits_TV, used.weight.T)
                 if of_weight_VD is not None:
                     _add_product(of_weight_VD, of_logits_TV, rows)
                 if of_bias_V is not None:
@@ -187,8 +189,10 @@ def _parts(tokens: int, rows: int) -> list[slice]:
 
 
 def _of_logits(p_TV: Tensor, taken_T: Tensor) -> Tensor:
-    """Gradient of the scaled logits: one-hot - probabilities. Overwrites `p_TV`."""
-    return p_TV.neg_().scatter_add_(-1, taken_T[:, None], torch.ones_like(p_TV[:, :1]))
+    """The negative gradient of the scaled logits: probabilities - one-hot. Overwrites `p_TV`; the
+    sign belongs to each token's factor, since a pass over the logits costs more.
+    """
+    return p_TV.scatter_add_(-1, taken_T[:, None], -torch.ones_like(p_TV[:, :1]))
 
 
 def _total(weight: Tensor) -> Tensor:

@@ -217,8 +217,10 @@ class Curriculum:
         self, now: int, asked: Sequence[str], groups: Sequence[tuple[str, Sequence[float]]]
     ) -> None:
         """Takes what came of a round: the task and the rewards of each group. A task of `asked`
-        that has no group at all could not be asked or scored, so it is dropped. A round that comes
-        again, after a start from an older checkpoint, is not counted twice.
+        that has no group at all could not be asked or scored, so it is dropped. A round without any
+        group says nothing against the tasks that are practised: all of it was lost, perhaps since a
+        scorer or memory failed. A round that comes again, after a start from an older checkpoint,
+        is not counted twice.
         """
         if now < self._rounds:
             return
@@ -230,7 +232,10 @@ class Curriculum:
                 self._take(task, rewards)
         for task in met:
             self._judge(task, now)
-        for task in set(asked) & self._tasks.keys() - met:
+        in_vain = set(asked) & self._tasks.keys() - met
+        if not met:
+            in_vain -= self.practised.keys()
+        for task in in_vain:
             self._tasks[task] = self._tasks[task].dropped(now)
 
     def _take(self, task: str, rewards: Sequence[float]) -> None:

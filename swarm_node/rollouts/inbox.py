@@ -76,7 +76,9 @@ from swarm_node.rollouts.shares import Shares
 MAX_AGE = 2  # rounds that a group stays available after its arrival
 MAX_GROUPS = 1024  # waiting or scored at most; the oldest go first
 MAX_PER_PEER = 32  # of those, of any one peer
-MAX_ASKED = 64  # groups whose questions were asked and not answered
+# Groups whose questions were asked and not answered. An asynchronous node asks those of many rounds
+# before the first of them is answered, and where it fills places, of many groups in each
+MAX_ASKED = 1024
 MAX_PEERS = 1024  # authors of whom a record is kept
 MAX_ANSWERED = 2048  # names that are remembered, as many as the network remembers content hashes
 NAME_BYTES = 12  # of the hash of a name

@@ -16,6 +16,9 @@ So a node whose own groups teach nothing trains on up to `fill` external groups 
 own groups all teach trains on no more than before. Only this node's rewards decide it. A sender can
 change neither the number of places nor how many of them are free.
 
+A layer of the defence that compares needs a round for it: what a round chose is trained on in the
+next one, in the places that were free in the first.
+
 A place is also free where there is no local group for it: a sampler may draw local groups among the
 informative ones alone. Pure: no torch, no clock.
 """

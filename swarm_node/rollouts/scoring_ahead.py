@@ -55,7 +55,8 @@ class ExternalScoring(Protocol):
         round.
 
         Args:
-            wanted: how many external groups a round selects as configured.
+            wanted: how many external groups the round selects, or as many as are configured if
+                these are more.
             local: the groups that this node generated in the round.
             with_rewards: whether all of them must have rewards already.
         """

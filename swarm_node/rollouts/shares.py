@@ -22,9 +22,10 @@ take all places until it has caught up, nor pulls the others' level down.
 Pure: rounds and seconds are arguments, and nothing is drawn by chance.
 """
 
+from bisect import bisect_left, insort
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
-from statistics import median
+from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush
 
 from protocol.messages import Round
 from swarm_node.common.lru import Lru
@@ -73,14 +74,12 @@ class Shares:
         for party, count in Counter(map(party_of, groups)).items():
             self._places[party] = self._places.get(party, 0.0) + count
 
-    def level(self, party: str, places: Mapping[str, float] | None = None) -> float | None:
+    def level(self, party: str) -> float | None:
         """How many places this party may have had lately: as many as the median of the others that
-        are here. None where too few others are known. `places`: of each party that is here, where
-        they differ from those given so far.
+        are here. None where too few others are known.
         """
-        of_all = self._of_those_here() if places is None else places
-        others = [count for other, count in of_all.items() if other != party]
-        return median(others) if len(others) >= OTHERS else None
+        places = self._of_those_here()
+        return _level(sorted(places.values()), places.get(party))
 
     def in_turn(self, groups: Sequence[Group], beside: Iterable[Group] = ()) -> list[Group]:
         """The groups in the order in which they get places. Those beyond the level of the others
@@ -93,24 +92,25 @@ class Shares:
         lines: dict[str, deque[Group]] = {}
         for group in _authors_in_turn(groups):
             lines.setdefault(party_of(group), deque()).append(group)
-        ordered = list[Group]()
-        while party := self._next(lines, places):
+        # The party with the fewest places first; of equal ones, that which the sampler put first
+        waiting = [(places.get(party, 0.0), number) for number, party in enumerate(lines)]
+        heapify(waiting)
+        parties, of_all, ordered = list(lines), sorted(places.values()), list[Group]()
+        # Where the poorest party has no room below the others' level, no richer one has any
+        while waiting and _has_room(waiting[0][0], of_all, parties[waiting[0][1]] in places):
+            had, number = heappop(waiting)
+            party = parties[number]
             group = lines[party].popleft()
-            if not lines[party]:
-                del lines[party]
-            _count(places, group)
             ordered.append(group)
+            if may_teach(group):
+                if party in places:
+                    of_all.pop(bisect_left(of_all, had))
+                had += 1.0
+                places[party] = had
+                insort(of_all, had)
+            if lines[party]:
+                heappush(waiting, (had, number))
         return ordered
-
-    def _next(self, lines: Mapping[str, object], places: Mapping[str, float]) -> str:
-        """The party with the fewest places that has groups and is not above its level; "" where
-        there is none. Of equal ones, that which the sampler put first.
-        """
-        for party in sorted(lines, key=lambda party: places.get(party, 0.0)):
-            level = self.level(party, places)
-            if level is None or places.get(party, 0.0) + 1.0 <= level + SLACK:
-                return party
-        return ""
 
     def _of_those_here(self) -> dict[str, float]:
         return {party: count for party, count in self._places.items() if self._is_here(party)}
@@ -131,6 +131,28 @@ def may_teach(group: Group) -> bool:
     """Whether the group may get a place: it is informative, or nobody has scored it yet."""
     scored = all(sample.reward is not None for sample in group.samples)
     return not scored or group.informative
+
+
+def _level(of_all: Sequence[float], own: float | None) -> float | None:
+    """The median of the others' places; None where there are too few others.
+
+    Args:
+        of_all: the places of all parties that are here, the fewest first.
+        own: those of the party in question; None where it is not among them.
+    """
+    others = len(of_all) - (own is not None)
+    if others < OTHERS:
+        return None
+    without = len(of_all) if own is None else bisect_left(of_all, own)
+    lower, upper = ((others - 1) // 2, others // 2)
+    # The index of a place among the others is one more from its own on
+    return (of_all[lower + (lower >= without)] + of_all[upper + (upper >= without)]) / 2
+
+
+def _has_room(had: float, of_all: Sequence[float], is_here: bool) -> bool:
+    """Whether a party that had so many places may have another one. `of_all`: see `_level`."""
+    level = _level(of_all, had if is_here else None)
+    return level is None or had + 1.0 <= level + SLACK
 
 
 def _count(places: dict[str, float], group: Group) -> None:

@@ -83,7 +83,8 @@ class ModelConfig(Section):
     """On how many devices a node computes side by side, with one model: each of them generates a
     part of the completions and computes a part of the gradients. auto: all GPUs of one kind, if
     `model.device` is auto or cuda, otherwise one device. You can also give a number,
-    such as 2, or names, such as cuda:0,cuda:1 or cpu,cpu. 1: one device.
+    such as 2, or names, such as cuda:0,cuda:1 or cpu,cpu. 1: one device. `model eval` always
+    computes on one.
     """
     quantization: Literal["none", "nf4"] = "none"
     """Quantization of the frozen base model under LoRA. nf4: 4 bits a weight (QLoRA), which needs a

@@ -107,6 +107,11 @@ class SimulationConfig(LearningConfig):
     """Replace an existing report folder."""
     workers: Count = 0
     """Processes that run pairs of an arm and a seed side by side. 0: one per core."""
+    node_processes: Count = 0
+    """Processes over which the nodes of a pair of an arm and a seed are spread. The result is the
+    same for any number. 0: as many as keep all cores busy, if the memory suffices and the nodes run
+    on the CPU; but one if `workers` is given.
+    """
     faults: FaultsConfig = FaultsConfig()
     attack: AttackConfig = AttackConfig()
     defence: DefenceConfig = DefenceConfig(layers=())

@@ -1,12 +1,13 @@
-"""The loop of one cell: a swarm of nodes in one process, round by round.
+"""The loop of one cell: a swarm of nodes, round by round.
 
-It knows nodes only as participants, and does not import torch; the population does.
+It knows the nodes as a population, which may live in this process or in several, and does not
+import torch; the population does.
 """
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from protocol.messages import Round
 from swarm_node.common.batched import paired
@@ -18,16 +19,71 @@ from swarm_node.simulation.attacks.hostile import VictimReport, hostile_nodes
 from swarm_node.simulation.faults import Schedule
 from swarm_node.telemetry.simulated import CellRound
 
-if TYPE_CHECKING:
-    from swarm_node.simulation.engines.population import LivePopulation
-
 Number = TypeVar("Number", int, float)
+
+
+class Population(Protocol):
+    """The nodes of a cell, by their numbers. The nodes of a call act in the order given."""
+
+    def join(self, nodes: Sequence[int]) -> None:
+        """Add nodes to the swarm."""
+        ...
+
+    def leave(self, nodes: Sequence[int]) -> None:
+        """Remove nodes from the swarm."""
+        ...
+
+    def produce(self, nodes: Sequence[int], now: Round) -> None:
+        """Let each generate its round, and publish it."""
+        ...
+
+    def consume(self, nodes: Sequence[int]) -> dict[int, RoundReport]:
+        """Let each select groups, and train on them. Before, they have produced."""
+        ...
+
+    def evaluate(self, nodes: Sequence[int]) -> list[dict[str, float]]:
+        """The accuracy of each, by task, on held-out questions of all tasks of the swarm."""
+        ...
+
+    def close(self) -> None:
+        """End what was started for them."""
+        ...
+
+
+class PopulationHere(Population):
+    """Nodes in this process. A subclass makes them, and evaluates."""
+
+    def __init__(self) -> None:
+        self._members: dict[int, Participant] = {}
+        self._produced: dict[int, Any] = {}  # what each has not consumed yet
+
+    def make(self, node: int) -> Participant:
+        """A new member of the swarm, with this number."""
+        raise NotImplementedError
+
+    def join(self, nodes: Sequence[int]) -> None:
+        for node in nodes:
+            self._members[node] = self.make(node)
+
+    def leave(self, nodes: Sequence[int]) -> None:
+        for node in nodes:
+            del self._members[node]
+
+    def produce(self, nodes: Sequence[int], now: Round) -> None:
+        for node in nodes:
+            self._produced[node] = self._members[node].produce(now)
+
+    def consume(self, nodes: Sequence[int]) -> dict[int, RoundReport]:
+        return {node: self._members[node].consume(self._produced.pop(node)) for node in nodes}
+
+    def close(self) -> None:
+        pass
 
 
 def run_cell(
     config: SimulationConfig,
     cell: Cell,
-    population: "LivePopulation",
+    population: Population,
     clock: Callable[[], float] = time.perf_counter,
     cpu: Callable[[], float] = time.process_time,
 ) -> Iterator[CellRound]:
@@ -38,21 +94,18 @@ def run_cell(
     """
     schedule = Schedule(config.faults, config.nodes, config.rounds)
     silent = hostile_nodes(config) | contributors(config)
-    members: dict[int, Participant] = {}
+    members: list[int] = []
     rejected: dict[int, Mapping[str, int]] = {}
     for number in range(config.rounds):
         present = schedule.present(number)
-        for node in [node for node in members if node not in present]:
-            population.leave(node)
-            del members[node]
-        for node in present:
-            if node not in members:
-                members[node] = population.join(node)
+        population.leave([node for node in members if node not in present])
+        population.join([node for node in present if node not in members])
+        members = present
         active = schedule.active(number)
         started, burnt = clock(), cpu()  # after joining: loading models is not part of a round
-        produced = {node: members[node].produce(Round(number)) for node in active}
+        population.produce(active, Round(number))
         learning = [node for node in active if node not in silent]
-        reports = {node: members[node].consume(produced[node]) for node in learning}
+        reports = population.consume(learning)
         rejected.update({node: report.rejected for node, report in reports.items()})
         done = summary(config, cell, number, reports, rejected=rejected, wall=clock() - started)
         done = replace(done, seconds={**done.seconds, "cpu": cpu() - burnt})

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from swarm_node.common.children import usable_cores
 from swarm_node.common.errors import UserError
 from swarm_node.common.memory import available
 from swarm_node.common.parsing import parse_json
@@ -19,6 +20,8 @@ LARGE = 50_000_000  # parameters of all nodes together; below, nothing is estima
 PROCESS = 0.5e9  # bytes of a worker with its scorers
 # Bytes per parameter: of each node, SHARED once; docs/results/memory.md
 TRAINED, ADAPTED, SHARED = 12.0, 1.2, 8.0
+ROUND = 0.03  # seconds of a node's round with a starter
+WORTH_A_PROCESS = 30.0  # seconds of a cell: a further process takes three to start
 MAX_HEAD = 64 * 1024 * 1024  # bytes
 PROMPT, PER_SECOND = 64, 4e10  # tokens; floating-point operations of a processor
 
@@ -27,16 +30,18 @@ def estimated(config: SimulationConfig, todo: Sequence[Cell], at_once: int) -> I
     """A line about memory and time where large models run on the processors of this machine.
     UserError where they take more memory than is free.
     """
-    if config.engine != "memory" or (
-        config.model.device != "cpu" and Path("/dev/nvidiactl").exists()
-    ):
+    if not on_processors(config):
         return
-    sizes = [parameters(node_config(config, node).model.name) for node in range(config.nodes)]
-    configs = [cell_config(config, cell) for cell in todo]
-    cells = [(of_cell, sizes[: of_cell.nodes]) for of_cell in configs]
+    cells = sized(config, todo)
+    sizes = _sizes(config)
     if not todo or sum(sizes) < LARGE:
         return
-    most, free = max(memory(*cell) for cell in cells), available()
+    processes = node_processes(config, todo, at_once)
+    taken = [
+        memory(*sized_cell, processes=processes[cell])
+        for cell, sized_cell in zip(todo, cells, strict=True)
+    ]
+    most, free = max(taken), available()
     need = (
         f"{len(cells)} cells of {len(sizes)} nodes, {at_once} at a time: "
         f"{at_once * most / 1e9:.1f} GB of memory"
@@ -50,16 +55,60 @@ def estimated(config: SimulationConfig, todo: Sequence[Cell], at_once: int) -> I
             f"{need} are needed, and {free / 1e9:.1f} GB are free: give {advice}, or end other "
             "programs"
         )
-    seconds = sum(processor_seconds(*cell) for cell in cells) / at_once
+    at_work = min(usable_cores(), at_once * max(processes.values()))
+    seconds = sum(processor_seconds(*cell) for cell in cells) / at_work
     yield f"{need} and up to {duration(seconds)}, roughly, where nothing else runs"
 
 
-def memory(config: SimulationConfig, sizes: Sequence[int]) -> float:
-    """Bytes that a cell takes. `sizes`: parameters of each node. With adapters, nodes of a model
-    share its weights.
+def node_processes(config: SimulationConfig, todo: Sequence[Cell], at_once: int) -> dict[Cell, int]:
+    """Over how many processes each cell spreads its nodes: the cores of this machine, in proportion
+    to the work of the cells. Each has 1 where a start is not worth it, where more would take too
+    much memory, and where the user has said how many processes there are.
+    """
+    cells = dict(zip(todo, sized(config, todo), strict=True))
+    if config.node_processes:
+        return {cell: min(config.node_processes, own.nodes) for cell, (own, _) in cells.items()}
+    one_each = dict.fromkeys(todo, 1)
+    if not todo or config.workers or not on_processors(config):
+        return one_each
+    seconds = {cell: cell_seconds(own, sizes) for cell, (own, sizes) in cells.items()}
+    cores = usable_cores() // (config.threads or 1)
+    shares = {cell: cores * spent / sum(seconds.values()) for cell, spent in seconds.items()}
+    spread = {
+        cell: max(1, min(math.ceil(shares[cell]), own.nodes))
+        for cell, (own, _) in cells.items()
+        if seconds[cell] >= WORTH_A_PROCESS
+    }
+    processes = {**one_each, **spread}
+    most = max(memory(*cells[cell], processes=count) for cell, count in processes.items())
+    return processes if at_once * most <= available() else one_each
+
+
+def on_processors(config: SimulationConfig) -> bool:
+    """Whether the nodes run in memory, on processors of this machine."""
+    has_card = config.model.device != "cpu" and Path("/dev/nvidiactl").exists()
+    return config.engine == "memory" and not has_card
+
+
+def sized(
+    config: SimulationConfig, todo: Sequence[Cell]
+) -> list[tuple[SimulationConfig, list[int]]]:
+    """The configuration of each cell, and the parameters of each of its nodes."""
+    sizes = _sizes(config)
+    configs = [cell_config(config, cell) for cell in todo]
+    return [(own, sizes[: own.nodes]) for own in configs]
+
+
+def _sizes(config: SimulationConfig) -> list[int]:
+    return [parameters(node_config(config, node).model.name) for node in range(config.nodes)]
+
+
+def memory(config: SimulationConfig, sizes: Sequence[int], processes: int = 1) -> float:
+    """Bytes that a cell takes. `sizes`: parameters of each node. With adapters, nodes of a model in
+    a process share its weights.
     """
     kept = ADAPTED if config.model.lora_rank else TRAINED
-    return PROCESS + kept * sum(sizes) + SHARED * sum(set(sizes))
+    return processes * (PROCESS + SHARED * sum(set(sizes))) + kept * sum(sizes)
 
 
 def of_cell(config: SimulationConfig, cell: Cell) -> float:
@@ -81,6 +130,11 @@ def processor_seconds(config: SimulationConfig, sizes: Sequence[int]) -> float:
     written = mix.questions * (PROMPT + group * tokens)
     trained = (mix.local_groups + mix.external_groups) * (PROMPT + group * tokens)
     return config.rounds * sum(sizes) * (2.0 * written + 6.0 * trained) / PER_SECOND
+
+
+def cell_seconds(config: SimulationConfig, sizes: Sequence[int]) -> float:
+    """Seconds of a cell on one core, with what a round costs however small its models are."""
+    return processor_seconds(config, sizes) + ROUND * config.rounds * len(sizes)
 
 
 def parameters(name: str) -> int:

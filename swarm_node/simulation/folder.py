@@ -31,7 +31,7 @@ PATTERNS = (
     "cells/*.log",
 )
 # Options that do not change a cell
-ABOUT_THE_RUN = {"out", "resume", "overwrite", "workers", "ray", "arms", "seeds"}
+ABOUT_THE_RUN = {"out", "resume", "overwrite", "workers", "node_processes", "ray", "arms", "seeds"}
 SAME_ENGINE = {"ray": "memory"}  # to the bit: what was begun with one goes on with the other
 
 

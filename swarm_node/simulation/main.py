@@ -61,7 +61,8 @@ report.json, report.csv, rewards.png, manifest.json and events.jsonl.
   --seeds N                      repetitions of every arm (1)
   --out FOLDER                   folder for the report (runs/simulation)
   --resume, --overwrite          continue the report in it, or replace it
-  --workers N                    processes side by side (one per core)
+  --workers N                    arms and seeds side by side (one per core)
+  --node-processes N             spread the nodes of each over N processes
   --model.name NAME              smollm2-135m, a starter, folder or hub name
   --evaluate-every N             rounds between tests with new questions
   --node-models NAME ...         models of nodes 0, 1, ... in turn
@@ -100,7 +101,7 @@ def simulate(
         records = folder.load(cells, config.rounds) if config.resume else []
         finished = {record.cell for record in records}
         todo = [cell for cell in cells if cell not in finished]
-        at_once = min(len(todo), config.workers or engine_of(config).cells_at_once(config))
+        at_once = cells_at_once(config, todo)
         for line in estimated(config, todo, at_once):
             say(console, line)
         with events.Telemetry(show=warn) as telemetry:
@@ -147,6 +148,11 @@ def check(config: SimulationConfig) -> list[Cell]:
     return all_cells(config)
 
 
+def cells_at_once(config: SimulationConfig, todo: Sequence[Cell]) -> int:
+    """Cells that run side by side."""
+    return min(len(todo), config.workers or engine_of(config).cells_at_once(config))
+
+
 def _run(
     config: SimulationConfig,
     todo: Sequence[Cell],
@@ -161,11 +167,12 @@ def _run(
     """
     records: list[FinishedCell] = []
     failed: list[tuple[Cell, Failed]] = []
-    engine = engine_of(config)
+    engine, at_once = engine_of(config), cells_at_once(config, todo)
+    processes = engine.node_processes(config, todo, at_once)
     outcomes = run_cells(
         todo,
-        workers=config.workers or engine.cells_at_once(config),
-        launch=engine.launch(config, folder.log, worker),
+        workers=at_once,
+        launch=engine.launch(config, folder.log, worker, processes),
         emit=telemetry.emit,
     )
     try:

@@ -5,13 +5,12 @@ It ends when the socket to its parent closes, for whatever reason, and ends the 
 started.
 """
 
-import os
-import signal
 import threading
 from collections.abc import Callable
 from contextlib import closing
 
 from swarm_node.common.channel import Channel, inherited, telling
+from swarm_node.common.children import end_with_family
 from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation import worker_messages
 from swarm_node.simulation.arms import Cell, cell_config
@@ -57,10 +56,7 @@ def _die_with_parent(channel: Ours) -> None:
     try:
         channel.receive()  # returns when the parent has gone: it sends nothing after the order
     finally:
-        # An engine starts it as leader of a group: its children end, too
-        if os.getpgid(0) == os.getpid():
-            os.killpg(0, signal.SIGKILL)
-        os._exit(1)
+        end_with_family()
 
 
 if __name__ == "__main__":

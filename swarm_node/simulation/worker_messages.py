@@ -54,7 +54,7 @@ def node_environment(config: SimulationConfig) -> dict[str, str]:
 
 def write_order(config: SimulationConfig, cell: Cell) -> RunCell:
     """The order to run this cell. The worker derives the cell's own configuration from `config`."""
-    return RunCell(json.dumps(revealed(config)), str(cell.arm), cell.seed)
+    return RunCell(as_text(config), str(cell.arm), cell.seed)
 
 
 def read_frame(frame: bytes) -> RunCell:
@@ -64,5 +64,14 @@ def read_frame(frame: bytes) -> RunCell:
 
 def read_order(order: RunCell) -> tuple[SimulationConfig, Cell]:
     """The inverse of `write_order`."""
-    config = SimulationConfig.model_validate(json.loads(order.settings))
-    return config, Cell(parse_arm(order.arm), order.seed)
+    return from_text(order.settings), Cell(parse_arm(order.arm), order.seed)
+
+
+def as_text(config: SimulationConfig) -> str:
+    """A configuration as JSON, secrets included."""
+    return json.dumps(revealed(config))
+
+
+def from_text(settings: str) -> SimulationConfig:
+    """The inverse of `as_text`."""
+    return SimulationConfig.model_validate(json.loads(settings))

@@ -12,7 +12,7 @@ Around `behaviour` it would hold back older completions, the more the older they
 2505.24298).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -202,20 +202,11 @@ class Mismatch:
         return self.k3 / max(1, self.tokens)
 
     def plus(self, generated: Tensor, trained: Tensor) -> "Mismatch":
-        """Adds more tokens, by their log-probs [T]. In float64, since the terms of K3 nearly
-        cancel.
-        """
-        exact = exact_device(trained.device)
-        difference = trained.to(exact).double() - generated.to(exact).double()
-        if not len(difference):
+        """Adds more tokens, by their log-probs [T]."""
+        if not len(trained):
             return self
-        found = Mismatch(
-            len(difference),
-            float(difference.abs().sum()),
-            float(difference.abs().max()),
-            float((torch.expm1(difference) - difference).sum()),
-        )
-        return self.joined(found)
+        everywhere = torch.ones_like(trained, dtype=torch.bool)
+        return self.joined(mismatch_of(mismatch_sums(generated, trained, everywhere).tolist()))
 
     def joined(self, other: "Mismatch") -> "Mismatch":
         """The mismatch over the tokens of both."""
@@ -228,6 +219,25 @@ class Mismatch:
 
 
 NONE = Mismatch()
+
+
+def mismatch_sums(generated: Tensor, trained: Tensor, among: Tensor) -> Tensor:
+    """The fields of a mismatch as numbers [4] on the device, over the tokens where `among` is true,
+    by log-probs [T]. In float64, since the terms of K3 nearly cancel.
+    """
+    exact = exact_device(trained.device)
+    every = trained.to(exact).double() - generated.to(exact).double()
+    # Elsewhere nothing differs: to choose tokens by a mask, a device would have to count them first
+    difference = torch.where(among.to(exact), every, 0.0)
+    absolute = difference.abs()
+    k3 = torch.expm1(difference) - difference
+    return torch.stack([among.to(exact).sum().double(), absolute.sum(), absolute.max(), k3.sum()])
+
+
+def mismatch_of(sums: Sequence[float]) -> Mismatch:
+    """The mismatch of these `mismatch_sums`."""
+    tokens, absolute, largest, k3 = sums
+    return Mismatch(round(tokens), absolute, largest, k3)
 
 
 @dataclass(slots=True)
@@ -251,9 +261,38 @@ class Totals:
         """Counts a group that was skipped."""
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
+    def read(self, figures: Sequence[Tensor]) -> float:
+        """Counts micro-batches by their `figures_of`, and returns their loss. Waits here, and once,
+        until a device has computed all of them.
+        """
+        loss = 0.0
+        for values in torch.stack(list(figures)).tolist() if figures else ():
+            share, ratio, clipped, entropy, staleness, *sums = values
+            loss += share
+            self.ratio += ratio
+            self.clipped += round(clipped)
+            self.entropy += entropy
+            self.staleness += staleness
+            if self.steps == 0:  # no weight has moved since fresh tokens were generated
+                self.mismatch = self.mismatch.joined(mismatch_of(sums))
+        return loss
+
     def add(self, other: "Totals") -> None:
         """Takes in what the micro-batches of one step counted."""
         sums = ("tokens", "ratio", "clipped", "entropy", "local_tokens", "staleness", "halvings")
         for name in sums:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.mismatch = self.mismatch.joined(other.mismatch)
+
+
+@torch.no_grad()
+def figures_of(
+    loss: Tensor, result: TokenLoss, terms: Terms, entropy: Tensor, fresh: Tensor
+) -> Tensor:
+    """The figures of a micro-batch for `Totals.read`, [9] in float64, still on the device. `fresh`:
+    [T] bool, the tokens that the present weights generated.
+    """
+    sums = result.ratio.sum(), result.clipped.sum(), entropy, terms.staleness.sum()
+    exact = exact_device(loss.device)
+    first = torch.stack([value.detach().to(exact).double() for value in (loss, *sums)])
+    return torch.cat([first, mismatch_sums(terms.behaviour, terms.log_probs, fresh)])

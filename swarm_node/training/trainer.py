@@ -49,6 +49,7 @@ from swarm_node.training.objectives import (
     Terms,
     Totals,
     decoupled,
+    figures_of,
     kl_penalty,
     token_weight,
 )
@@ -367,7 +368,8 @@ class GrpoTrainer:
             counted = Totals(steps=step.taken)
             budget = min(self._token_budget, self._filled)
             batches = self._batching(self._pieces(groups), budget, pads=self.packing is None)
-            return sum(self._backward(pieces, step.size, counted) for pieces in batches), counted
+            figures = [self._backward(pieces, step.size, counted) for pieces in batches]
+            return counted.read(figures), counted
 
         return self._fitting(work, totals)
 
@@ -396,8 +398,10 @@ class GrpoTrainer:
             return False
         return True
 
-    def _backward(self, pieces: list[TokenGroup], size: StepSize, totals: Totals) -> float:
-        """Forward and backward of one micro-batch; returns its share of the loss."""
+    def _backward(self, pieces: list[TokenGroup], size: StepSize, totals: Totals) -> Tensor:
+        """Forward and backward of one micro-batch; returns its figures. Nothing is read from a
+        device here, so that this process builds the next micro-batch while the device computes.
+        """
         batch = self._build(pieces)
         log_probs_T, entropy = self.policy.log_probs(batch, self._temperature)
         present_T, weights_T = log_probs_T.detach(), self._weights(batch, size)
@@ -417,18 +421,10 @@ class GrpoTrainer:
                 log_probs_T, self._reference_log_probs(batch), weights_T
             )
         self.policy.backward(loss, batch)
-        with torch.no_grad():
-            totals.tokens += len(log_probs_T)
-            rows = [row for piece in pieces for row in piece.rows]
-            totals.local_tokens += sum(len(row.staleness) for row in rows if row.staleness)
-            totals.staleness += float(terms.staleness.sum())
-            if totals.steps == 0:  # no weight has moved since fresh tokens were generated
-                fresh_T = batch.staleness_T == 0
-                totals.mismatch = totals.mismatch.plus(terms.behaviour[fresh_T], present_T[fresh_T])
-            totals.ratio += float(result.ratio.sum())
-            totals.clipped += int(result.clipped.sum())
-            totals.entropy += float(entropy)
-        return float(loss.detach())
+        totals.tokens += len(log_probs_T)
+        rows = [row for piece in pieces for row in piece.rows]
+        totals.local_tokens += sum(len(row.staleness) for row in rows if row.staleness)
+        return figures_of(loss, result, terms, entropy, batch.staleness_T == 0)
 
     def _weights(self, batch: Batch, size: StepSize) -> Tensor:
         """The weight of every token in the loss, [T]."""

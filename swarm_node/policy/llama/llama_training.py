@@ -1,10 +1,10 @@
 """A hand-written training forward for Llama- and Qwen-shaped models in float32 on a CPU, in fewer
 passes over memory.
 
-It saves work: no weight is copied, layers with the same input put their products into one tensor,
-as do their LoRA adapters, frozen weights get no gradient, rotary embedding is one complex product,
-and the last layer keeps only the columns that predict a token. Gradients go to the model's
-parameters.
+It saves work: no weight is copied, LoRA adapters with the same input share the product with their
+A, frozen weights get no gradient, rotary embedding is one complex product, and the last layer keeps
+only the columns that predict a token. Products are those of policy/products.py. Gradients go to the
+model's parameters.
 
 `Policy.packing` compares its logits with the model's before use. Other adapters, FP8, other
 devices, types and architectures keep the library's forward.
@@ -12,7 +12,7 @@ devices, types and architectures keep the library's forward.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from swarm_node.policy import tree_attention
 from swarm_node.policy.batch import Batch
 from swarm_node.policy.llama.families import require_known
+from swarm_node.policy.products import times
 from swarm_node.policy.recompute import recomputed
 from swarm_node.policy.tree_attention import Tree
 
@@ -87,15 +88,16 @@ class LlamaTraining:
         seen = self._attention(layer, x, turn, tree)
         if wanted is not None:
             x, seen = x[wanted], seen[wanted]
-        x = x + _product(seen, layer.self_attn.o_proj)
+        (turned,) = _products(seen, layer.self_attn.o_proj)
+        x = x + turned
         return x + self._feed_forward(layer, x)
 
     def _attention(self, layer: Any, x: Tensor, turn: Tensor, tree: Tree) -> Tensor:
         """The attention output of each column, [L, heads * dim]."""
         own, dim = layer.self_attn, self._dim
         normed = self._normed(x, layer.input_layernorm)
-        heads = _product(normed, own.q_proj, own.k_proj, own.v_proj).view(len(x), -1, dim)
-        q, k, v = heads.split_with_sizes([self._heads, self._kv_heads, self._kv_heads], dim=1)
+        projected = _products(normed, own.q_proj, own.k_proj, own.v_proj)
+        q, k, v = (part.view(len(x), -1, dim) for part in projected)
         q, k = (part.unflatten(2, (2, -1)).transpose(2, 3).flatten(2) for part in (q, k))  # type: ignore[no-untyped-call]
         if hasattr(own, "q_norm"):  # Qwen3 normalises each head's queries and keys
             q, k = (
@@ -107,8 +109,10 @@ class LlamaTraining:
 
     def _feed_forward(self, layer: Any, x: Tensor) -> Tensor:
         mlp = layer.mlp
-        both = _product(self._normed(x, layer.post_attention_layernorm), mlp.gate_proj, mlp.up_proj)
-        return _product(_Gated.apply(both), mlp.down_proj)  # type: ignore[no-untyped-call]
+        normed = self._normed(x, layer.post_attention_layernorm)
+        gate, up = _products(normed, mlp.gate_proj, mlp.up_proj)
+        (made,) = _products(_Gated.apply(gate, up), mlp.down_proj)  # type: ignore[no-untyped-call]
+        return made
 
     def _normed(self, x: Tensor, norm: Any) -> Tensor:
         normed: Tensor = _Norm.apply(x, self._eps) * norm.weight  # type: ignore[no-untyped-call]
@@ -140,57 +144,118 @@ def adapters_of(module: Any) -> list[tuple[Tensor, Tensor]]:
     ]
 
 
-def _product(x: Tensor, *layers: Any) -> Tensor:
-    """The outputs of several linear layers for the same x, side by side, with those of their
-    adapters added.
-    """
-    bases, adapters = [base_of(layer) for layer in layers], [adapters_of(layer) for layer in layers]
-    down = torch.cat([x.new_empty(0, x.shape[1]), *(down for own in adapters for down, _ in own)])
-    nothing = [x.new_empty(base.out_features, 0) for base in bases]
-    ups = [
-        torch.cat([none, *(up for _, up in own)], 1)
-        for none, own in zip(nothing, adapters, strict=True)
-    ]
-    up: Tensor = torch.block_diag(*ups)  # type: ignore[no-untyped-call]
-    biases = [base.bias for base in bases if base.bias is not None]
-    bias = torch.cat(biases) if len(biases) == len(bases) else None
-    made: Tensor = _Product.apply(x, down, up, bias, *(base.weight for base in bases))  # type: ignore[no-untyped-call]
+def _products(x: Tensor, *layers: Any) -> tuple[Tensor, ...]:
+    """The outputs of several linear layers for the same x, with those of their adapters added."""
+    bases = [base_of(layer) for layer in layers]
+    adapters = [adapters_of(layer) for layer in layers]
+    downs = [down for own in adapters for down, _ in own]
+    ups = [_side_by_side([up for _, up in own]) for own in adapters]
+    made: tuple[Tensor, ...] = _Products.apply(  # type: ignore[no-untyped-call]
+        x,
+        torch.cat(downs) if downs else None,
+        *ups,
+        *(base.bias for base in bases),
+        *(base.weight for base in bases),
+    )
     return made
 
 
-class _Product(torch.autograd.Function):
-    """x W^T + b + (x A^T) B^T. The rows of W lie in several weights, which get a gradient where
-    they are trained.
+def _side_by_side(ups: Sequence[Tensor]) -> Tensor | None:
+    """The adapters of one layer as one matrix [out, ranks]; None where it has no adapter."""
+    if len(ups) < 2:
+        return ups[0] if ups else None
+    return torch.cat(list(ups), 1)
+
+
+class _Products(torch.autograd.Function):
+    """x W^T + b + (x A^T) B^T for each of several layers. Their A stand below one another, so that
+    x A^T is one product for all. Arguments after `down`, which holds the A: the B of each layer,
+    the biases, and the weights, which get a gradient where they are trained.
+
+    Besides its inputs, x A^T alone is kept for the backward pass.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, down: Tensor, up: Tensor, bias: Tensor | None, *weights: Tensor
-    ) -> Tensor:
-        made = x.new_empty(len(x), len(up))
-        for weight, part in zip(weights, _parts(made, weights), strict=True):
-            torch.mm(x, weight.T, out=part)
-        inner = x @ down.T
-        ctx.save_for_backward(x, inner, down, up, *weights)
-        return (made if bias is None else made.add_(bias)).addmm_(inner, up.T)
+        ctx: Any, x: Tensor, down: Tensor | None, *parameters: Tensor | None
+    ) -> tuple[Tensor, ...]:
+        ups, biases, weights = _in_three(parameters)
+        inner = None if down is None else x @ down.T
+        ctx.ranks = [0 if up is None else up.shape[1] for up in ups]
+        ctx.save_for_backward(x, inner, down, *ups, *weights)
+        made = [times(x, weight) for weight in weights if weight is not None]
+        for out, bias in zip(made, biases, strict=True):
+            if bias is not None:
+                out.add_(bias)
+        if inner is not None:
+            for out, up, part in zip(
+                made, ups, inner.split_with_sizes(ctx.ranks, dim=1), strict=True
+            ):
+                if up is not None:
+                    out.addmm_(part, up.T)
+        return tuple(made)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, inner, down, up, *weights = ctx.saved_tensors
-        (g,), (of_x, _, _, of_bias, *trained) = gradients, ctx.needs_input_grad
-        of_inner, parts = g @ up, _parts(g, weights)
-        back = of_inner @ down if of_x else None
-        if back is not None:
-            for weight, part in zip(weights, parts, strict=True):
-                back.addmm_(part, weight)
-        of_weights = (
-            part.T @ x if wanted else None for part, wanted in zip(parts, trained, strict=True)
-        )
-        return back, of_inner.T @ x, g.T @ inner, g.sum(0) if of_bias else None, *of_weights
+        x, inner, down, *rest = ctx.saved_tensors
+        count = len(rest) // 2
+        ups, weights = rest[:count], rest[count:]
+        of_x_wanted, _, *wanted = ctx.needs_input_grad
+        _, of_biases_wanted, of_weights_wanted = _in_three(wanted)
+        of_x: Tensor | None = None
+        if of_x_wanted:
+            for gradient, weight in zip(gradients, weights, strict=True):
+                part = times(gradient, weight.T)
+                of_x = part if of_x is None else of_x.add_(part)
+        of_down, of_ups = None, [None] * count
+        if inner is not None:
+            of_inner = torch.empty_like(inner)
+            of_down, of_ups = _of_adapters(gradients, ups, inner, of_inner, x, ctx.ranks)
+            if of_x is not None:
+                of_x.addmm_(of_inner, down)
+        of_biases = [
+            gradient.sum(0) if trained else None
+            for gradient, trained in zip(gradients, of_biases_wanted, strict=True)
+        ]
+        of_weights = [
+            times(gradient.T, x.T) if trained else None
+            for gradient, trained in zip(gradients, of_weights_wanted, strict=True)
+        ]
+        return of_x, of_down, *of_ups, *of_biases, *of_weights
 
 
-def _parts(x: Tensor, weights: Sequence[Tensor]) -> Sequence[Tensor]:
-    return x.split_with_sizes([len(weight) for weight in weights], dim=1)
+T = TypeVar("T")
+
+
+def _in_three(parameters: Sequence[T]) -> tuple[Sequence[T], Sequence[T], Sequence[T]]:
+    """What stands one after the other for the same layers."""
+    count = len(parameters) // 3
+    return parameters[:count], parameters[count : 2 * count], parameters[2 * count :]
+
+
+def _of_adapters(
+    gradients: Sequence[Tensor],
+    ups: Sequence[Tensor | None],
+    inner: Tensor,
+    of_inner: Tensor,
+    x: Tensor,
+    ranks: list[int],
+) -> tuple[Tensor, list[Any]]:
+    """The gradients of A and of each B, from those of the outputs. Writes the one of x A^T into
+    `of_inner`.
+    """
+    of_ups: list[Tensor | None] = []
+    parts = zip(
+        inner.split_with_sizes(ranks, dim=1), of_inner.split_with_sizes(ranks, dim=1), strict=True
+    )
+    for gradient, up, (part, of_part) in zip(gradients, ups, parts, strict=True):
+        if up is None:
+            of_ups.append(None)
+            continue
+        torch.mm(gradient, up, out=of_part)
+        # Thin times wide is faster than wide times thin
+        of_ups.append(times(part.T, gradient.T).T)
+    return times(of_inner.T, x.T), of_ups
 
 
 class _Norm(torch.autograd.Function):
@@ -232,20 +297,17 @@ def _turned(x: Tensor, turn: Tensor) -> Tensor:
 
 
 class _Gated(torch.autograd.Function):
-    """silu(gate) * up of [L, gate and up]."""
+    """silu(gate) * up."""
 
     @staticmethod
-    def forward(ctx: Any, both: Tensor) -> Tensor:
-        gate, up = both.chunk(2, dim=-1)
+    def forward(ctx: Any, gate: Tensor, up: Tensor) -> Tensor:
         opened = F.silu(gate)
-        ctx.save_for_backward(both, opened)
+        ctx.save_for_backward(gate, up, opened)
         return opened * up
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        both, opened = ctx.saved_tensors
-        (gate, up), result = both.chunk(2, dim=-1), torch.empty_like(both)
-        of_gate, of_up = result.chunk(2, dim=-1)
-        torch.mul(gradients[0], opened, out=of_up)
-        torch.ops.aten.silu_backward(gradients[0] * up, gate, grad_input=of_gate)
-        return result
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        gate, up, opened = ctx.saved_tensors
+        of_gate = gradients[0] * up
+        torch.ops.aten.silu_backward(of_gate, gate, grad_input=of_gate)
+        return of_gate, gradients[0] * opened

@@ -5,30 +5,29 @@ import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import psutil
 
 from swarm_node.common.channel import BrokenFrame, Channel, Failed
 from swarm_node.common.children import ending, start, usable_cores, without_secrets
+from swarm_node.common.errors import UserError
 from swarm_node.common.loading import quickly
 from swarm_node.environments.registry import handed
 from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation import worker_messages
 from swarm_node.simulation.arms import Cell
-from swarm_node.simulation.cell import run_cell
+from swarm_node.simulation.cell import Population, run_cell
+from swarm_node.simulation.estimate import node_processes
 from swarm_node.telemetry.simulated import CellRound
-
-if TYPE_CHECKING:
-    from swarm_node.simulation.engines.population import LivePopulation
 
 
 class RunningCell:
-    """A running cell. Here all its nodes live in this process; an engine with real nodes overrides
-    every method.
+    """A running cell, whose nodes go round by round. An engine with real nodes overrides every
+    method.
     """
 
-    def __init__(self, config: SimulationConfig, cell: Cell, population: "LivePopulation") -> None:
+    def __init__(self, config: SimulationConfig, cell: Cell, population: Population) -> None:
         self._config, self._cell, self._population = config, cell, population
 
     def rounds(self) -> Iterator[CellRound]:
@@ -114,22 +113,37 @@ Launch = Callable[[Cell], Worker]
 
 
 class Engine:
-    """Where and how the nodes of a cell run. This one is `memory`: all in one process, on the swarm
-    in memory, so that a run is deterministic. Other engines override what they do differently.
+    """Where and how the nodes of a cell run. This one is `memory`: on the swarm in memory, in one
+    process or in several, so that a run is deterministic. Other engines override what they do
+    differently.
     """
 
     def check(self, config: SimulationConfig) -> None:
         """UserError for options that this engine does not support. Starts nothing."""
+        if config.model.devices not in ("auto", "1"):
+            raise UserError(
+                f"--model.devices {config.model.devices} is for real nodes: give --engine process, "
+                "or leave it out"
+            )
 
     def processes(self, config: SimulationConfig) -> int:
-        """Processes that compute side by side for one cell."""
-        return 1
+        """Processes that compute side by side for one cell, at least."""
+        return min(config.node_processes or 1, config.nodes)
+
+    def node_processes(
+        self, config: SimulationConfig, todo: Sequence[Cell], at_once: int
+    ) -> Mapping[Cell, int]:
+        """Over how many processes each cell spreads its nodes; 1 for those not named."""
+        return node_processes(config, todo, at_once)
 
     def begin(self, config: SimulationConfig, cell: Cell) -> RunningCell:
         """Begins a cell, in its worker process. `config` is the cell's own."""
         with quickly():
-            # Now: it loads torch
+            # Now: they load torch
             from swarm_node.simulation.engines.population import LivePopulation
+            from swarm_node.simulation.engines.spread import SpreadPopulation
+        if config.node_processes > 1:
+            return RunningCell(config, cell, SpreadPopulation(config, config.node_processes))
         return RunningCell(config, cell, LivePopulation(config))
 
     def cells_at_once(self, config: SimulationConfig) -> int:
@@ -137,17 +151,25 @@ class Engine:
         return max(1, usable_cores() // (self.processes(config) * (config.threads or 1)))
 
     def launch(
-        self, config: SimulationConfig, log: Callable[[Cell], Path], command: Sequence[str]
+        self,
+        config: SimulationConfig,
+        log: Callable[[Cell], Path],
+        command: Sequence[str],
+        processes: Mapping[Cell, int],
     ) -> Launch:
         """A function that starts a worker for a cell. `command`: of the worker; `log`: the file for
-        its output.
+        its output; `processes`: as `node_processes` says.
         """
         environment = without_secrets(
             {**handed(config), **worker_messages.node_environment(config)}
         )
-        return lambda cell: LocalWorker(
-            command, log(cell), environment, worker_messages.write_order(config, cell)
-        )
+
+        def launch(cell: Cell) -> Worker:
+            own = config.model_copy(update={"node_processes": processes.get(cell, 1)})
+            order = worker_messages.write_order(own, cell)
+            return LocalWorker(command, log(cell), environment, order)
+
+        return launch
 
 
 def family(pid: int | None = None) -> list[psutil.Process]:

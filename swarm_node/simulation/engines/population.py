@@ -1,5 +1,5 @@
-"""The real nodes of a cell: built from configuration, connected by the swarm in memory. Imports
-torch.
+"""Real nodes of a cell in this process: built from configuration, connected by the swarm in memory.
+Imports torch.
 """
 
 from collections.abc import Sequence
@@ -35,23 +35,21 @@ from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import all_tasks, identity, node_config, parse_arm
 from swarm_node.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
 from swarm_node.simulation.attacks.payloads import payload_of
+from swarm_node.simulation.cell import PopulationHere
 from swarm_node.simulation.participation import DynamicSampling, LaggedNode
 
 BATCH = 64  # prompts decoded together
 
 
-class LivePopulation:
-    """Real nodes in one process. Nodes with the same tasks share one environment, and so one
-    scoring process.
-    """
+class LivePopulation(PopulationHere):
+    """Nodes with the same tasks share one environment, and so one scoring process."""
 
-    def __init__(self, config: SimulationConfig) -> None:
+    def __init__(self, config: SimulationConfig, swarm: MemorySwarm | None = None) -> None:
+        """`swarm`: the one that they join, by default a new one."""
+        super().__init__()
         self._config = config
         self._identities = [identity(config.seed, node) for node in range(config.nodes)]
-        faults = config.faults
-        self._swarm = MemorySwarm(
-            Random(f"{config.seed}/network"), loss=faults.loss, delay=faults.delay
-        )
+        self._swarm = swarm or MemorySwarm(**way_of_messages(config))
         self._environments: dict[tuple[str, ...], Environment] = {}
         self._asking = ExitStack()
         self._learners: dict[int, Node] = {}
@@ -62,8 +60,8 @@ class LivePopulation:
             who.peer_id for node, who in enumerate(self._identities) if node not in self._hostile
         }
 
-    def join(self, node: int) -> Participant:
-        """Adds the node of this number to the swarm."""
+    def make(self, node: int) -> Participant:
+        """A new member of the swarm, with this number."""
         own, who = node_config(self._config, node), self._identities[node]
         environment = self._environment(own)
         if node in self._hostile:
@@ -95,10 +93,11 @@ class LivePopulation:
         frozen: dict[int, Any] = {id(p): p for p in first.model.parameters() if not p.requires_grad}
         return replace(first, model=deepcopy(first.model, frozen))
 
-    def leave(self, node: int) -> None:
-        """Removes the node of this number from the swarm."""
-        self._swarm.leave(self._identities[node].peer_id)
-        self._learners.pop(node, None)
+    def leave(self, nodes: Sequence[int]) -> None:
+        super().leave(nodes)
+        for node in nodes:
+            self._swarm.leave(self._identities[node].peer_id)
+            self._learners.pop(node, None)
 
     def evaluate(self, nodes: Sequence[int]) -> list[dict[str, float]]:
         """Each node's accuracy by task on held-out questions of all tasks of the swarm. `nodes`:
@@ -138,6 +137,16 @@ class LivePopulation:
         if tasks not in self._environments:
             self._environments[tasks] = build_environment(own)
         return self._environments[tasks]
+
+
+def way_of_messages(config: SimulationConfig) -> dict[str, Any]:
+    """How a swarm in memory carries messages: random numbers, and what the faults say."""
+    faults = config.faults
+    return {
+        "rng": Random(f"{config.seed}/network"),
+        "loss": faults.loss,
+        "delay": faults.delay,
+    }
 
 
 def ask(

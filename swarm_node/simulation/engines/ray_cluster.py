@@ -52,8 +52,20 @@ class RayEngine(Engine):
     """Runs cells as the engine `memory` does, on the hosts of a Ray cluster."""
 
     def check(self, config: SimulationConfig) -> None:
-        """UserError where Ray is not installed."""
+        """UserError where Ray is not installed, or for options that it does not support."""
+        super().check(config)
+        if config.node_processes:
+            raise UserError(
+                "--node-processes is for --engine memory; on Ray a run has one process, so leave "
+                "it off"
+            )
         _library()
+
+    def node_processes(
+        self, config: SimulationConfig, todo: Sequence[Cell], at_once: int
+    ) -> Mapping[Cell, int]:
+        """None: a task has the cores of one process."""
+        return {}
 
     def cells_at_once(self, config: SimulationConfig) -> int:
         """Cells for which the cluster has room now. UserError where it has none for the largest."""
@@ -64,7 +76,11 @@ class RayEngine(Engine):
         return sum(rooms)
 
     def launch(
-        self, config: SimulationConfig, log: Callable[[Cell], Path], command: Sequence[str]
+        self,
+        config: SimulationConfig,
+        log: Callable[[Cell], Path],
+        command: Sequence[str],
+        processes: Mapping[Cell, int],
     ) -> Launch:
         """A function that places the task of a cell on the cluster. UserError where no host has
         room for the largest.

@@ -69,6 +69,7 @@ class ProcessEngine(Engine):
                 "start contributors next to real nodes by themselves",
             ),
             ("--attack.kind", config.attack.kind != "none", "real nodes are all honest"),
+            ("--node-processes", config.node_processes, "each real node is a process already"),
         ):
             if given:
                 raise UserError(f"{option} is for --engine memory; {words}")
@@ -76,6 +77,12 @@ class ProcessEngine(Engine):
     def processes(self, config: SimulationConfig) -> int:
         """One process for each node."""
         return config.nodes
+
+    def node_processes(
+        self, config: SimulationConfig, todo: Sequence[Cell], at_once: int
+    ) -> Mapping[Cell, int]:
+        """None: they are no processes of a cell in memory."""
+        return {}
 
     def begin(self, config: SimulationConfig, cell: Cell) -> RunningCell:
         return RealRun(config, cell)

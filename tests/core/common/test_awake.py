@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from swarm_node.common import awake, awake_loop, children
-from swarm_node.common.awake import AwakeClock, Patience
+from swarm_node.common.awake import AwakeClock, Patience, has_news
 from swarm_node.common.awake_loop import WakingLoop, awake_timeout
 from tests.dreams import JUMPS, Jumping, in_a_dream
 
@@ -88,6 +88,25 @@ def test_an_end_that_is_closed_reads_as_such() -> None:
         patience = Patience(ours)
         patience.begin(LIMIT)
         assert patience.recv(1) == b""
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+def test_news_that_come_after_a_sleep_are_still_in_time(jump: float) -> None:
+    with ends() as (ours, theirs):
+        clock = Jumping()
+        clock.at(4, jump)
+        clock.then(6, lambda: theirs.sendall(b"at last"))
+        assert has_news(ours, 0.04, clock) and clock.looks >= 6
+
+
+def test_where_no_news_come_the_wait_is_over_when_this_process_was_awake_for_so_long() -> None:
+    with ends() as (ours, theirs):
+        clock = Jumping(step=0.01)
+        clock.at(3, 3600.0)
+        assert not has_news(ours, 0.04, clock) and 4 <= clock.looks <= 6
+        assert not has_news(ours, 0.0)
+        theirs.close()
+        assert has_news(ours, 0.0)
 
 
 @pytest.mark.parametrize("jump", JUMPS)

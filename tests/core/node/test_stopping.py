@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -176,8 +177,10 @@ class Loses(Telemetry):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_a_round_that_was_told_is_saved_however_soon_ctrl_c_comes() -> None:
-    saved: list[int] = []
+def small_session(
+    stop: StopRequest, telemetry: Telemetry, saved: list[object], due: bool = False, **more: object
+) -> Session:
+    """A session whose rounds and whose other parts do nothing. `saved` takes what is saved."""
     quiet = SimpleNamespace(
         addresses=(),
         traffic=0,
@@ -196,12 +199,40 @@ def test_a_round_that_was_told_is_saved_however_soon_ctrl_c_comes() -> None:
     report = SimpleNamespace(external_informative=0, external_considered=0)
     runner = SimpleNamespace(run_round=lambda now: report, waiting=list)
     keeper = SimpleNamespace(
-        due=lambda done: False, save=lambda done, waiting: saved.append(done) or ""
+        due=lambda done: due, save=lambda done, waiting: saved.append(done) or ""
     )
     progress = SimpleNamespace(note=lambda name, value: None)
+    parts = (runner, keeper, idle, quiet, stop, telemetry, idle, idle, progress)
+    return Session(*parts, 7, **more)  # type: ignore[arg-type]
+
+
+def test_a_round_that_was_told_is_saved_however_soon_ctrl_c_comes() -> None:
+    saved: list[object] = []
     with stoppable(9.0) as stop:
-        Session(runner, keeper, idle, quiet, stop, Loses([]), idle, idle, progress, 7).run(0)  # type: ignore[arg-type]
+        small_session(stop, Loses([]), saved).run(0)
     assert saved == [8]
+
+
+def test_workers_are_compared_after_a_checkpoint_is_written_and_not_at_the_end() -> None:
+    done: list[object] = []
+    with stoppable(9.0) as stop:
+        compare = partial(done.append, "compared")
+        small_session(stop, Telemetry([]), done, due=True, compare=compare).run(9)
+    assert done == [8, "compared", 9, "compared", 9]
+
+
+def test_a_worker_that_hangs_in_being_compared_delays_no_end() -> None:
+    done: list[object] = []
+
+    def hang() -> None:
+        done.append("compared")
+        os.kill(os.getpid(), signal.SIGTERM)
+        while True:
+            signal.pause()
+
+    with stoppable(0.0) as stop:
+        small_session(stop, Telemetry([]), done, due=True, compare=hang).run(0)
+    assert done == [8, "compared", 8]
 
 
 def test_handlers_are_put_back() -> None:

@@ -30,7 +30,7 @@ def test_tensors_of_host_and_device_that_are_mixed_raise(found) -> None:
     assert "cpu" in found.pop("mixed")["failed"]
     assert {name: each for name, each in found.items() if "failed" in each} == {} and len(
         found
-    ) == 12
+    ) == 13
 
 
 @pytest.mark.slow
@@ -62,6 +62,12 @@ def test_training_and_a_resume_take_their_steps(found) -> None:
         if name.startswith("train ") or name == "resume"
     }
     assert steps == {**{name: 2 for name in steps}, "resume": 1} and len(steps) == 4
+
+
+@pytest.mark.slow
+def test_an_update_waits_as_often_with_one_micro_batch_as_with_many(found) -> None:
+    (one, waits), (many, as_many) = found["micro-batches"]["result"]
+    assert one == 1 and many >= 3 and as_many == waits
 
 
 @pytest.mark.slow

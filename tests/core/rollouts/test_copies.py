@@ -1,5 +1,6 @@
 """A near copy is known by what it says. Honest peers who answer one question are left alone."""
 
+import tracemalloc
 from dataclasses import replace
 from random import Random
 
@@ -7,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm_node.rollouts.copies import LEAST_CHARS, MAX_OF_PROMPT, Copies, alike, sketch
+from swarm_node.rollouts.copies import (
+    LEAST_CHARS,
+    MAX_OF_PROMPT,
+    SKETCH,
+    Copies,
+    alike,
+    packed,
+    sketch,
+    unpacked,
+)
 from swarm_node.rollouts.groups import Group
 from tests.groups import external
 from tests.models import text_group
@@ -80,6 +90,36 @@ def test_of_one_prompt_so_many_groups_are_remembered_the_newest() -> None:
         assert not copies.is_copy(group(f"peer{number}", texts))
     assert copies.is_copy(group("eve", said[1]))
     assert not copies.is_copy(group("eve", said[0]))
+
+
+def test_of_all_prompts_together_so_many_groups_are_remembered_the_newest() -> None:
+    copies, most = Copies(2 * MAX_OF_PROMPT), 2 * MAX_OF_PROMPT
+    said = [[thought(Random(number)) for _ in range(2)] for number in range(6 * MAX_OF_PROMPT)]
+    for number, texts in enumerate(said):
+        assert not copies.is_copy(group(f"peer{number}", texts, prompt=f"question {number % 4}"))
+        assert len(copies) == min(number + 1, len(copies)) <= most
+    assert copies.is_copy(group("eve", said[-1], prompt=f"question {(len(said) - 1) % 4}"))
+    assert not copies.is_copy(group("eve", said[0], prompt="question 0"))
+
+
+def test_a_group_that_is_remembered_takes_little_memory_however_much_it_says() -> None:
+    said = [group(f"peer{n}", [thought(Random(n), 150) for _ in range(64)]) for n in range(8)]
+    said = [replace(each, prompt=f"question {number}") for number, each in enumerate(said)]
+    tracemalloc.start()
+    try:
+        copies = Copies()
+        before = tracemalloc.get_traced_memory()[0]
+        for each in said:
+            assert not copies.is_copy(each)
+        kept = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert kept < len(said) * 64 * (4 * SKETCH + 100)
+
+
+@given(st.text(min_size=LEAST_CHARS))
+def test_a_sketch_is_the_same_after_it_was_kept(text: str) -> None:
+    assert unpacked(packed(sketch(text))) == sketch(text)
 
 
 @given(st.text(min_size=LEAST_CHARS), st.integers(0, 2**32))

@@ -197,6 +197,17 @@ def test_a_task_whose_questions_cannot_be_asked_does_not_hold_up_the_others() ->
     assert set(curriculum.ask(1, QUESTIONS, Random(0))) == {"good/1"}
 
 
+def test_a_round_of_which_nothing_is_left_drops_no_task_that_is_practised() -> None:
+    curriculum, names = Curriculum(["good/1", "fair/1"], at_once=4), ["good/1", "fair/1"]
+    curriculum.learn(0, names * 2, [(task, [1.0, 0.0] * 4) for task in names * 2])
+    before = curriculum.practised
+    assert [*before] == names
+    curriculum.learn(1, names, [])
+    assert curriculum.practised == before
+    curriculum.learn(2, names, [("good/1", [1.0, 0.0] * 4)])
+    assert [*curriculum.practised] == ["good/1"], "one of which nothing is left while others are"
+
+
 def test_every_round_has_as_many_questions_as_it_should() -> None:
     shares = mixed(9)
     for count in (1, 2, 3, 8, 64):

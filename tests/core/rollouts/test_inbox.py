@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from protocol.messages import PeerId, Round
+from swarm_node.node.asynchronous import MAX_AHEAD
 from swarm_node.rollouts.groups import Group, Refused, Skipped
 from swarm_node.rollouts.inbox import MAX_ANSWERED, MAX_ASKED, Inbox, Key, Result, key_of
 from tests.groups import external
@@ -240,9 +241,21 @@ def test_a_question_of_another_node_is_asked_once_and_its_answer_finds_the_group
     assert inbox.answered([local]) == []
 
 
+def test_the_questions_of_all_rounds_that_are_under_way_find_their_groups() -> None:
+    """An asynchronous node with places to fill asks twelve in a round, sixty-four rounds ahead."""
+    inbox, asked = inbox_of(), []
+    for now in range(MAX_AHEAD):
+        groups = [text_group([0.0, 1.0], ["a", "b"], round=now, index=k) for k in range(12)]
+        inbox.compare(groups)
+        asked += inbox.questions()
+    local = [replace(text_group([1.0, 0.0], ["e", "f"]), question=question) for question in asked]
+    assert len(inbox.answered(local)) == 12 * MAX_AHEAD
+
+
 def test_of_rounds_that_are_lost_again_and_again_the_newest_questions_are_remembered() -> None:
     inbox = inbox_of()
-    groups = [text_group([0.0, 1.0], ["a", "b"], index=index) for index in range(MAX_ASKED + 1)]
+    asked = [divmod(number, 200) for number in range(MAX_ASKED + 1)]
+    groups = [text_group([0.0, 1.0], ["a", "b"], round=now, index=index) for now, index in asked]
     for group in groups:
         inbox.compare([group])
         assert inbox.questions() == [group.question]

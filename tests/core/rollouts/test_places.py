@@ -8,6 +8,7 @@ import pytest
 
 from protocol.messages import Round
 from swarm_node.node.learner import build_defence
+from swarm_node.rollouts.adaptive_sampler import AdaptiveSampler
 from swarm_node.rollouts.groups import Generated, Group, Selection
 from swarm_node.rollouts.inbox import Inbox
 from swarm_node.rollouts.places import Places, filled_places
@@ -174,6 +175,24 @@ def test_what_fills_places_has_room_in_the_purse():
         chosen = replace(node, inbox=inbox, config=config, lengths=letters)
         selection = chosen.select(Generated(Round(0), local, {}, {}))
         assert len(selection.external) == expected, (fill, given)
+
+
+def test_a_sampler_that_gives_places_of_local_groups_away_has_room_for_them_in_the_purse():
+    texts = ["12345"] * 2
+    local = [scored(text_group(WRONG, texts, author="me", index=k), "?", WRONG) for k in range(4)]
+    others = [scored(text_group(MIXED, texts, index=k), "?", MIXED) for k in range(8)]
+
+    def letters(of: Group) -> list[int]:
+        return [len(sample.written[0]) for sample in of.samples]
+
+    inbox = Inbox(IDENTITIES[0].peer_id)
+    inbox.arrive([external(each) for each in others], Round(0))
+    node = selecting(
+        AdaptiveSampler(), inbox, lambda asked: [others[each.question.index] for each in asked], 0
+    )
+    config = RoundConfig(local_groups=4, external_groups=2)
+    chosen = replace(node, config=config, lengths=letters)
+    assert sizes(chosen.select(Generated(Round(0), local, {}, {}))) == (0, 6)
 
 
 def test_chance_is_asked_the_same_questions_with_the_option_and_without_it():

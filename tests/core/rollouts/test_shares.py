@@ -80,6 +80,16 @@ def test_two_peers_of_whom_one_is_quick_do_not_hold_each_other_back() -> None:
     assert OTHERS == 2 and places.total() >= 0.98 * 4 * 500
 
 
+def test_a_quick_peer_among_slow_ones_is_held_to_their_level_as_a_flooder_is() -> None:
+    """What the bound costs: nobody knows an honest peer with a card from a flooder. Of 1,600
+    places fewer than 150 are taken, and the card's groups wait beside the empty ones.
+    """
+    slow = {"laptop": 0.1, "netbook": 0.1, "phone": 0.1}
+    places = trained_on({"card": 4.0, **slow}, 400, 4, 1.0, serves=1)
+    assert places["card"] <= 2 * max(places[name] for name in slow)
+    assert places.total() < 150
+
+
 def test_a_party_is_one_however_many_authors_it_has_and_its_authors_take_turns() -> None:
     shares = Shares()
     sybils = [offered(f"sybil{number}", party="20.0.0.0/24") for number in range(8)]

@@ -17,6 +17,7 @@ from swarm_node.common.errors import UserError
 from swarm_node.rollouts.groups import RoundReport, StepReport
 from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation.arms import node_config
+from swarm_node.simulation.cell import PopulationHere
 from swarm_node.simulation.engines.engine import RunningCell
 from swarm_node.simulation.worker import serve
 
@@ -74,22 +75,24 @@ class FakeNode:
         return report(self.index, now, reward, external)
 
 
-class FakePopulation:
+class FakePopulation(PopulationHere):
     def __init__(self, config: SimulationConfig) -> None:
+        super().__init__()
         self.config = config
         self.board: list[tuple[int, int]] = []
         self.nodes: dict[int, FakeNode] = {}
         self.history: list[str] = []
 
-    def join(self, node: int) -> FakeNode:
+    def make(self, node: int) -> FakeNode:
         self.history.append(f"join {node}")
         own = node_config(self.config, node)
         rng = Random(f"{self.config.seed}/{node}")
         self.nodes[node] = FakeNode(node, self.config, self.board, rng, trouble=own.model.name)
         return self.nodes[node]
 
-    def leave(self, node: int) -> None:
-        self.history.append(f"leave {node}")
+    def leave(self, nodes) -> None:
+        super().leave(nodes)
+        self.history += [f"leave {node}" for node in nodes]
 
     def evaluate(self, nodes):
         return [{"chain_sum/tiny": self.nodes[node].skill, "gcd/tiny": 0.5} for node in nodes]

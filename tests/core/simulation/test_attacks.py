@@ -19,7 +19,7 @@ from swarm_node.settings.simulation import AttackConfig
 from swarm_node.simulation.arms import Arm, Cell, FinishedCell
 from swarm_node.simulation.attacks.hostile import Hostile, Victim, hostile_nodes
 from swarm_node.simulation.attacks.payloads import FORGERIES, PAYLOADS, payload_of, wrong
-from swarm_node.simulation.cell import run_cell
+from swarm_node.simulation.cell import PopulationHere, run_cell
 from swarm_node.simulation.report import build_report
 from tests.models import IDENTITIES, Digits, join, make_node, question
 
@@ -179,14 +179,15 @@ class Sevens(Digits):
         return [tuple(float("7" in text) for text in texts) for _, texts in completions]
 
 
-class Swarm:
+class Swarm(PopulationHere):
     """Two tiny honest nodes and two hostile ones, in this process."""
 
     def __init__(self, config, defence) -> None:
+        super().__init__()
         self.config, self.defence = config, defence
         self.swarm = MemorySwarm(Random(0))
 
-    def join(self, node: int):
+    def make(self, node: int):
         if node in hostile_nodes(self.config):
             return Hostile(self.config, IDENTITIES[node], Sevens(), lambda asked: "7", self.swarm)
         honest = make_node(
@@ -195,12 +196,6 @@ class Swarm:
         return Victim(
             honest, payload_of("stealth", "~"), {IDENTITIES[k].peer_id for k in (0, 1)}.__contains__
         )
-
-    def leave(self, node: int) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 def attack_summary(config, defence):

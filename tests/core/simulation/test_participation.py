@@ -80,8 +80,8 @@ def test_simulate_takes_the_asynchronous_options() -> None:
     how = AsynchronousConfig(enabled=True, max_staleness=2)
     config = SimulationConfig(nodes=1, model=ModelConfig(name="dense"), asynchronous=how)
     with closing(LivePopulation(config)) as population:
-        assert isinstance(population.join(0), LaggedNode)
+        assert isinstance(population.make(0), LaggedNode)
     with closing(
         LivePopulation(config.model_copy(update={"arms": ("8/0:dynamic_sampling",)}))
     ) as population:
-        assert isinstance(population.join(0), DynamicSampling)
+        assert isinstance(population.make(0), DynamicSampling)

@@ -8,10 +8,11 @@ from PIL import Image
 from swarm_node.common.errors import UserError
 from swarm_node.common.files import plain
 from swarm_node.settings import ModelConfig
-from swarm_node.settings.simulation import FaultsConfig
+from swarm_node.settings.simulation import FaultsConfig, SimulationConfig
 from swarm_node.simulation import cell_pool
 from swarm_node.simulation.arms import FinishedCell, all_cells, cell_config
 from swarm_node.simulation.cell import summary
+from swarm_node.simulation.engines.choice import engine_of
 from swarm_node.simulation.folder import ReportFolder
 from swarm_node.simulation.main import simulate
 from swarm_node.simulation.plot_command import command
@@ -255,3 +256,18 @@ def test_simulations_become_png_and_svg(tmp_path, capsys, finished):
         assert file.read_bytes().startswith(begins) and file.stat().st_size > 5000
     command([str(finished)])
     assert (finished / "rewards.svg").exists()
+
+
+@pytest.mark.parametrize("engine", ["memory", "ray"])
+def test_a_simulation_in_memory_refuses_several_devices_for_a_node(engine: str) -> None:
+    """They would do nothing, and nobody would notice."""
+    for devices in ("2", "cpu,cpu"):
+        config = SimulationConfig(engine=engine, model={"devices": devices})
+        with pytest.raises(UserError, match=f"model.devices {devices} is for real nodes"):
+            engine_of(config).check(config)
+
+
+def test_real_nodes_and_a_simulation_on_one_device_take_the_option() -> None:
+    for engine, devices in (("process", "cpu,cpu"), ("memory", "1"), ("memory", "auto")):
+        config = SimulationConfig(engine=engine, model={"devices": devices})
+        engine_of(config).check(config)

@@ -15,7 +15,7 @@ from swarm_node.common.children import usable_cores
 from tests import preloaded
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # all run at once, before the first test
-NAMES = ("fp8_gpu", "generation", "older", "replay", "step", "swarm", "workers")
+NAMES = ("fp8_gpu", "generation", "older", "replay", "step", "swarm", "update", "workers")
 needs_starter = pytest.mark.skipif(
     not starters.folder("rare").is_dir(), reason="the starters have not been made"
 )
@@ -34,6 +34,7 @@ def runs() -> Iterator[dict[str, subprocess.Popen[str]]]:
 def start(name: str) -> subprocess.Popen[str]:
     command = [*preloaded.python(), "-m", f"lab.benchmarks.{name}", "--quick", "--json"]
     command += [".", "--python", sys.executable] if name == "older" else []
+    command += [".", "--lora-rank", "4", "--count"] if name == "update" else []
     return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -64,6 +65,16 @@ def test_last_line_holds_the_ratio_and_both_sides(
     assert result["ratio"] == pytest.approx(
         result["theirs"]["cpu_seconds"]["median"] / result["ours"]["cpu_seconds"]["median"]
     )
+
+
+def test_an_update_of_an_older_commit_takes_turns_with_ours_and_with_plain_products(
+    results: dict[str, dict[str, Any]],
+) -> None:
+    found = results["update"]
+    assert set(found["of_plain_products"]) == {"older", "ours", "plain products"}
+    assert found["of_plain_products"]["plain products"] == 1.0
+    assert found["counts"]["older"] == found["counts"]["ours"], "both are this commit"
+    assert found["counts"]["ours"]["operators"] > 100
 
 
 def test_an_older_commit_takes_turns_with_this_one(results: dict[str, dict[str, Any]]) -> None:
