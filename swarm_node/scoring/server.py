@@ -138,11 +138,10 @@ def declare(target: str) -> None:
     out = os.dup(1)
     os.dup2(2, 1)  # what the import prints goes to standard error
     source = load(target)
-    tasks = {dataset: list(config_ids) for dataset, config_ids in source.tasks.items()}
     facts = {
         "name": source.name,
         "version": source.version,
-        "tasks": tasks,
+        "tasks": {dataset: list(config_ids) for dataset, config_ids in source.tasks.items()},
         "turns": getattr(source, "turns", 1),
         "probe": getattr(source, "probe", ()),
     }

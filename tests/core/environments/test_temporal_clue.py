@@ -341,6 +341,6 @@ def test_a_puzzle_shows_no_answer_and_so_takes_no_shots() -> None:
     config = LearningConfig(environment=EnvironmentConfig(tasks=("temporal_clue/tiny",), shots=1))
     with (
         closing(build_environment(config)) as environment,
-        pytest.raises(UserError, match="show no answers"),
+        pytest.raises(UserError, match="have no answers to show as examples"),
     ):
         environment.prompts(environment.sample(ALICE, Round(0), 1))

@@ -13,7 +13,7 @@ def test_a_wrong_option_of_a_script_is_one_line() -> None:
         swarm_node.SimulationConfig(nods=3)
     with pytest.raises(UserError, match="unknown key 'nods'"):
         swarm_node.simulate("starter", nods=3)
-    with pytest.raises(UserError, match=r"SimulationConfig is expected, .* not NodeConfig"):
+    with pytest.raises(UserError, match=r"give a SimulationConfig, .* not NodeConfig"):
         swarm_node.simulate(swarm_node.NodeConfig())
 
 

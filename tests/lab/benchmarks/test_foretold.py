@@ -54,10 +54,10 @@ def test_the_page_has_the_table_of_today_and_every_pin() -> None:
 def test_the_page_says_that_nobody_ran_these_rounds_and_what_was_measured() -> None:
     text = " ".join(PAGE.read_text(encoding="utf-8").split())
     assert "Nobody has run these rounds on a card" in text
-    assert f"measured were {MEASURED[0]} + {MEASURED[1]} s" in text
+    assert f"{MEASURED[0]} + {MEASURED[1]} s were measured" in text
     config = of_file(CONFIGS / "full_12gb.toml")
     generation, update = seconds(config, shapes()[HALF_B], H200)
-    assert f"foretells {generation:.1f} + {update:.1f} s" in text
+    assert f"the prediction is {generation:.1f} + {update:.1f} s" in text
 
 
 def test_a_configuration_names_the_card_that_it_is_for() -> None:
