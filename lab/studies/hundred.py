@@ -12,7 +12,8 @@ Each node is a network process with its daemon, as `swarm-node run` starts them,
 external groups. Nodes come and go by a recorded trace (--trace, see `lab.studies.churn`); without
 it all stay. Half of those that go are killed. A tenth of the processes are hostile
 (`lab.studies.attackers`). At the minute --lost-at all bootstrap nodes are killed; from then on
-newcomers join by codes of members. At each minute of --cards the first node is given a newer card.
+newcomers join by codes of members. At each minute that --cards lists, the first node is given a
+newer card of the swarm.
 Each card replaces one signer of the card before it.
 
 A group is fresh if its author published it in this round or one of the three before. The study asks

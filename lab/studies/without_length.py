@@ -8,10 +8,11 @@
     # what the layer drops of informative groups, kind by kind: seconds a seed, nothing is trained
     python -m lab.studies.without_length --reach --seeds 6
 
-A swarm of eight trains 4/4 on the starter `dense`, half of its nodes are hostile, and the figures
-are those of the last ten rounds. Both defences have the same seeds, so they are compared seed by
-seed. `context` and `equation` need room for their text and have 32 tokens; the others use the
-starter with a habit (lab/studies/habit.py), without which clipping stops them.
+The eight nodes of a swarm train on 4 local and 4 external groups, with the starter `dense`. Half of
+the nodes are hostile, and the figures are those of the last ten rounds. Both defences have the same
+seeds, so they are compared seed by seed. The attacks `context` and `equation` need room for their
+text, and completions have 32 tokens there. Under all other attacks the starter has a habit
+(lab/studies/habit.py), without which clipping stops them.
 
 Fixed before the first run: the default without `length` is *not worse* under an attack if the 95 %
 interval of the paired difference ends at 5 points of attack success at most, and begins at 3 points

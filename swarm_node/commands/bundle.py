@@ -33,8 +33,8 @@ UNSAID = {"environment.system", "generation.stop", "attack.payload"}  # texts of
 def write_bundle(
     file: Path, config: NodeConfig, answer: Mapping[str, Any] | None, lines: Sequence[str]
 ) -> list[str]:
-    """The names in the bundle. `answer`: what the running node says; `lines`: what the doctor
-    found. Raises UserError.
+    """Writes the bundle to `file`, and returns the names in it. `answer`: what the running node
+    says; `lines`: what the doctor found. UserError where the file cannot be written.
     """
     home = config.home.expanduser()
     clean = _Clean(config)

@@ -116,8 +116,8 @@ class Budget:
             return _Used(total_requests=0, total_tokens=0)
         except (OSError, ValueError) as error:
             raise UserError(
-                f"{self._file} is damaged, and what was used is not known: see what your provider "
-                "counted, then remove it to count again"
+                f"{self._file} is damaged, and what was used is not known: remove it to count "
+                "from 0 again, and lower the limits by what your provider has counted already"
             ) from error
 
 

@@ -8,8 +8,9 @@ holds:
 2. It has the same identity: who unpacks another home there gets nothing.
 3. Every file that the value names is the same file, with the same SHA-256 digest.
 
-The record is one JSON file of this user alone. It is none where its folder lies within the home,
-where another user could write it, or where there is no such folder. A secret is never in it.
+The record is one JSON file of this user alone. There is no record where its folder would lie within
+the home, where another user could write it, or where there is no such folder. A secret is never in
+it.
 """
 
 import fcntl

@@ -138,6 +138,15 @@ def _guided(
     text: str,
     made: Completions | Skipped,
 ) -> Group | Skipped:
+    """The group with what was generated behind a given beginning. Of each sample the beginning is a
+    part, but no token of it is trained on.
+
+    Args:
+        prompt: ids of the prompt, without the beginning.
+        given: ids of the beginning.
+        text: the beginning.
+        made: what was generated behind prompt and beginning.
+    """
     if isinstance(made, Skipped):
         return made
     samples = tuple(_behind(sample, given, text) for sample in made.samples)

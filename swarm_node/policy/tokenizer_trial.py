@@ -9,8 +9,8 @@ knows these parts by their kinds, and by their regular expressions, word for wor
 is made of them reads every text in this process at once. Any other tokenizer reads each text in a
 confined child process first (tokenizer_child.py). This process lets it read the text only after the
 child has finished in time. So a text takes twice as long, but that is a millisecond or less. A text
-for which the child needs too long is skipped, as is a text at which the tokenizer fails. If it is
-one of the texts that every model is tried with, the tokenizer is refused.
+for which the child needs too long is skipped, as is a text at which the tokenizer fails. If it
+needs too long for one of the texts that every model is tried with, the tokenizer is refused.
 
 A tokenizer that is not a tokenizer.json is loaded by transformers out of files. If its class is in
 Rust, it comes out as parts like those, and is judged in the same way. The load itself, which may be

@@ -4,7 +4,8 @@ verifier by name.
 A verifier compares one part of a text, such as its last number, and so has no eye for the rest of
 it. These functions read all of the text, which `scoring/bound.py` has freed from the usual frames
 (`**B**`, `The answer is B.`). Each gets the text, the reference answer as it is compared, and the
-prompt, whose words a unit or an option may be. They run where verifiers run, on hostile text.
+prompt: a unit or an option that the prompt names may stand beside the answer. They run where
+verifiers run, on hostile text.
 
 `longest` says how long a completion may be for one reference answer. To take another honest
 spelling, let the function here account for it, and raise `RULES` in `scoring/bound.py`.

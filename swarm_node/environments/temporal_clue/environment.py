@@ -79,8 +79,8 @@ class PuzzleFileKind(_Kind):
         file = config.temporal_clue.puzzles
         if file is None:
             raise UserError(
-                f"task {NAME}/{PUBLISHED} needs a file of puzzles: set temporal_clue.puzzles, or "
-                "take a smaller task"
+                f"task {NAME}/{PUBLISHED} needs a file of puzzles: give "
+                f"--temporal-clue.puzzles FILE, or a task without one, such as {NAME}/tiny"
             )
         count, source = len(read_puzzles(file)), f"{FILE_SOURCE}?{file.expanduser().absolute()}"
         tasks = [f"{NAME}/{PUBLISHED}"]

@@ -342,8 +342,8 @@ class Knowledge:
 
     def party(self, author: PeerId, source: PeerId | None = None) -> str:
         """The party in which an author counts where groups are shared out: the public network that
-        it was met in, or itself on a local one. Nobody need have the addresses that it claims: so
-        the groups that `source` serves count for the network that their author claims only if
+        it was met in, or itself on a local one. A peer can claim an address that is not its own.
+        So the groups that `source` serves count for the network that their author claims only if
         `source` is the author, or was met in that network itself. All other authors are one party.
         Without `source` nothing is fetched yet, and a claim counts until a call there has failed.
         """

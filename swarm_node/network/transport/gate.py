@@ -384,6 +384,9 @@ class DialGate:
         self._rests[address] = _Rest(now + pause, before.failures + 1, before.answered)
 
     def _hold(self, target: Target, now: float, failed: bool) -> None:
+        """Notes that the target is dialled, or that the dial has failed: until the pause is over,
+        nobody of its crowd is dialled again. The pause doubles with every failure.
+        """
         crowd = self.where.crowd(target)
         local = self.where.is_local(target.ip)
         first, longest = (

@@ -140,7 +140,7 @@ class Hostile:
         )
 
     def _lies(self, now: Round, rng: Random) -> Iterator[Message]:
-        """Garbage, and valid messages changed in every way that admission checks."""
+        """Garbage, replays, and valid messages that are changed in ways which admission refuses."""
         count = self._config.round.questions
         honest = [data for data, _ in self._groups(self._identity, now, count, rng)]
         group = codec.decode(codec.split(honest[0])[1], RolloutGroup)

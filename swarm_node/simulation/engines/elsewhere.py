@@ -31,18 +31,24 @@ def origin() -> dict[str, Any]:
 
 
 def check_same(there: Mapping[str, Any]) -> None:
-    """UserError where this machine would compute something else than the one that `there`
-    describes.
+    """UserError where this machine, which has a worker, would compute something else than the
+    machine that `there` describes, on which the simulation was started.
     """
     where = f"the worker on {platform.node()}"
     if there["code"] != code_digest():
-        commit_there = there["commit"] or "that of the machine where you started it"
-        raise UserError(f"{where} has other code: install commit {commit_there} there")
+        named = f"commit {there['commit']}" if there["commit"] else "the code"
+        raise UserError(
+            f"{where} has other code: install {named} of the machine where you started the "
+            "simulation"
+        )
     here = versions()
     for name in sorted(there["versions"].keys() | here.keys()):
         ours, theirs = here.get(name), there["versions"].get(name)
         if ours != theirs:
-            raise UserError(f"{where} has {name} {ours}, not {theirs}: install the same there")
+            raise UserError(
+                f"{where} has {name} {ours}, and the machine where you started the simulation has "
+                f"{theirs}: install the same version on both"
+            )
 
 
 def enter_folder_of(there: Mapping[str, Any]) -> None:

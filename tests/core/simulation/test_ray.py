@@ -109,7 +109,7 @@ def test_a_host_with_other_code_or_packages_is_refused() -> None:
     elsewhere.check_same(here)
     with pytest.raises(UserError, match="has other code: install commit abc there"):
         elsewhere.check_same({**here, "code": "0", "commit": "abc"})
-    with pytest.raises(UserError, match=r"has torch .*, not 1\.0: install the same there"):
+    with pytest.raises(UserError, match=r"has torch .* has 1\.0: install the same version on both"):
         elsewhere.check_same({**here, "versions": {**here["versions"], "torch": "1.0"}})
 
 
