@@ -175,12 +175,12 @@ def test_a_page_that_goes_and_comes_back_goes_on(
     home = home_with(tmp_path / "home", 3)
     page = serve(home)
     seen = visit(page.addresses[0])
-    seen.tab.get_by_text("not running").wait_for()
+    seen.tab.get_by_text("not running", exact=True).wait_for()
     page.process.kill()
     seen.tab.get_by_text("the dashboard has stopped").wait_for()
     seen.trouble.clear()  # the browser itself logs that it could not connect
     with killed_in_the_end(started("page", home, "--listen", f"127.0.0.1:{page.port}")):
-        seen.tab.get_by_text("not running").wait_for()
+        seen.tab.get_by_text("not running", exact=True).wait_for()
         seen.tab.close()  # before the second page process ends
         seen.trouble.clear()
 
@@ -234,10 +234,10 @@ def test_one_click_opens_the_page_and_the_token_is_in_no_request(
     seen.tab.get_by_label("Token").fill(node.token)
     seen.tab.keyboard.press("Enter")
     seen.tab.locator("#theme").wait_for()
-    seen.tab.get_by_text("not running").wait_for()
+    seen.tab.get_by_text("not running", exact=True).wait_for()
     clicked = visit(node.addresses[0])
     clicked.tab.on("request", lambda request: asked.append(request.url))
-    clicked.tab.get_by_text("not running").wait_for()
+    clicked.tab.get_by_text("not running", exact=True).wait_for()
     clicked.tab.goto(node.addresses[0])  # once more, with the cookie
     clicked.section("Health")
     clicked.tab.get_by_text("What the node said").wait_for()

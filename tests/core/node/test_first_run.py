@@ -403,5 +403,5 @@ def test_check_plans_for_the_card_that_is_here_before_its_model_is(hub, machine,
     with started(hub, tmp_path, "check") as process:
         said = process.communicate(timeout=600)[0]
     assert process.returncode == 0, said
-    assert "Qwen/Qwen3-1.7B is not here yet" in said and "of 11.0 GiB; fits" in said
+    assert "Qwen/Qwen3-1.7B is not downloaded yet" in said and "of 11.0 GiB; fits" in said
     assert not {file for _, file in hub.asked if file.endswith(".safetensors")}
