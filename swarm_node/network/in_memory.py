@@ -114,7 +114,7 @@ class MemorySwarm:
         return member in self._members.values()
 
 
-class Sent(NamedTuple):
+class Outgoing(NamedTuple):
     """Bytes on their way to every member of a swarm."""
 
     data: bytes
@@ -132,7 +132,7 @@ class SwarmInParts(MemorySwarm):
 
     def __init__(self, rng: Random, loss: float = 0.0, delay: int = 0) -> None:
         super().__init__(rng, loss=loss, delay=delay)
-        self._held: list[Sent] = []
+        self._held: list[Outgoing] = []
 
     def join_elsewhere(self, peer: PeerId) -> None:
         """A new member in another process, which receives there."""
@@ -140,14 +140,14 @@ class SwarmInParts(MemorySwarm):
 
     def transmit(self, data: bytes, sender: PeerId, now: Round) -> None:
         """Holds the bytes back."""
-        self._held.append(Sent(data, sender, now))
+        self._held.append(Outgoing(data, sender, now))
 
-    def taken(self) -> list[Sent]:
+    def taken(self) -> list[Outgoing]:
         """What members here have sent since the last call."""
         held, self._held = self._held, []
         return held
 
-    def deliver(self, sent: Sequence[Sent]) -> None:
+    def deliver(self, sent: Sequence[Outgoing]) -> None:
         """Sends to the members here what members anywhere have sent."""
         for data, sender, now in sent:
             super().transmit(data, sender, now)

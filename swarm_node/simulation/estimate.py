@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from swarm_node.common.batched import paired
 from swarm_node.common.children import usable_cores
 from swarm_node.common.errors import UserError
 from swarm_node.common.memory import available
@@ -22,6 +23,7 @@ PROCESS = 0.5e9  # bytes of a worker with its scorers
 TRAINED, ADAPTED, SHARED = 12.0, 1.2, 8.0
 ROUND = 0.03  # seconds of a node's round with a starter
 WORTH_A_PROCESS = 30.0  # seconds of a cell: a further process takes three to start
+CARD_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # NVIDIA, AMD, any under WSL2
 MAX_HEAD = 64 * 1024 * 1024  # bytes
 PROMPT, PER_SECOND = 64, 4e10  # tokens; floating-point operations of a processor
 
@@ -38,8 +40,7 @@ def estimated(config: SimulationConfig, todo: Sequence[Cell], at_once: int) -> I
         return
     processes = node_processes(config, todo, at_once)
     taken = [
-        memory(*sized_cell, processes=processes[cell])
-        for cell, sized_cell in zip(todo, cells, strict=True)
+        memory(*sized_cell, processes=processes[cell]) for cell, sized_cell in paired(todo, cells)
     ]
     most, free = max(taken), available()
     need = (
@@ -65,7 +66,7 @@ def node_processes(config: SimulationConfig, todo: Sequence[Cell], at_once: int)
     to the work of the cells. Each has 1 where a start is not worth it, where more would take too
     much memory, and where the user has said how many processes there are.
     """
-    cells = dict(zip(todo, sized(config, todo), strict=True))
+    cells = dict(paired(todo, sized(config, todo)))
     if config.node_processes:
         return {cell: min(config.node_processes, own.nodes) for cell, (own, _) in cells.items()}
     one_each = dict.fromkeys(todo, 1)
@@ -85,9 +86,13 @@ def node_processes(config: SimulationConfig, todo: Sequence[Cell], at_once: int)
 
 
 def on_processors(config: SimulationConfig) -> bool:
-    """Whether the nodes run in memory, on processors of this machine."""
-    has_card = config.model.device != "cpu" and Path("/dev/nvidiactl").exists()
-    return config.engine == "memory" and not has_card
+    """Whether the nodes run in memory, on processors of this machine: not on a card that is there,
+    nor on a device that is named, such as mps.
+    """
+    device = config.model.device
+    has_card = any(Path(driver).exists() for driver in CARD_DRIVERS)
+    on_card = has_card if device == "auto" else device != "cpu"
+    return config.engine == "memory" and not on_card
 
 
 def sized(

@@ -150,7 +150,7 @@ def _products(x: Tensor, *layers: Any) -> tuple[Tensor, ...]:
     adapters = [adapters_of(layer) for layer in layers]
     downs = [down for own in adapters for down, _ in own]
     ups = [_side_by_side([up for _, up in own]) for own in adapters]
-    made: tuple[Tensor, ...] = _Products.apply(  # type: ignore[no-untyped-call]
+    made: tuple[Tensor, ...] = _AdaptedProducts.apply(  # type: ignore[no-untyped-call]
         x,
         torch.cat(downs) if downs else None,
         *ups,
@@ -167,7 +167,7 @@ def _side_by_side(ups: Sequence[Tensor]) -> Tensor | None:
     return torch.cat(list(ups), 1)
 
 
-class _Products(torch.autograd.Function):
+class _AdaptedProducts(torch.autograd.Function):
     """x W^T + b + (x A^T) B^T for each of several layers. Their A stand below one another, so that
     x A^T is one product for all. Arguments after `down`, which holds the A: the B of each layer,
     the biases, and the weights, which get a gradient where they are trained.

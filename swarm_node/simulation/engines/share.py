@@ -11,10 +11,11 @@ from contextlib import closing
 from queue import SimpleQueue
 
 from protocol.messages import Round
+from swarm_node.common.batched import paired
 from swarm_node.common.channel import Channel, Failed, PipeMessage, Talk, inherited, telling
 from swarm_node.common.children import end_with_family
 from swarm_node.common.loading import quickly
-from swarm_node.network.in_memory import Sent, SwarmInParts
+from swarm_node.network.in_memory import Outgoing, SwarmInParts
 from swarm_node.rollouts.groups import RoundReport
 from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation import worker_messages
@@ -26,10 +27,10 @@ with quickly():  # it loads torch
 
 MAX_FRAME_BYTES = 1024 * 1024 * 1024  # what 1,000 nodes publish in a round
 
-Mail = list[tuple[int, list[Sent]]]  # what each node has published, by its number
+Mail = list[tuple[int, list[Outgoing]]]  # what each node has published, by its number
 
 
-class Begin(PipeMessage, frozen=True):
+class Populate(PipeMessage, frozen=True):
     """The first order."""
 
     settings: str  # the cell's own SimulationConfig as JSON, secrets included
@@ -59,7 +60,7 @@ class Consume(PipeMessage, frozen=True):
     """What was published arrives; then nodes select groups, and train on them."""
 
     nodes: list[int]
-    sent: list[Sent]  # by all nodes of the swarm, in order
+    sent: list[Outgoing]  # by all nodes of the swarm, in order
 
 
 class Evaluate(PipeMessage, frozen=True):
@@ -91,7 +92,7 @@ class Evaluated(PipeMessage, frozen=True):
     accuracy: dict[int, dict[str, float]]
 
 
-Order = Begin | Join | Leave | Produce | Consume | Evaluate
+Order = Populate | Join | Leave | Produce | Consume | Evaluate
 Reply = Done | Produced | Consumed | Evaluated | Failed
 SHARE: Talk[Order, Reply] = Talk(Order, Reply, MAX_FRAME_BYTES)
 
@@ -127,8 +128,8 @@ class Share:
             case Evaluate(nodes):
                 mine = self._of_mine(nodes)
                 accuracies = self._population.evaluate(mine)
-                return Evaluated(dict(zip(mine, accuracies, strict=True)))
-            case Begin():
+                return Evaluated(dict(paired(mine, accuracies)))
+            case Populate():
                 raise AssertionError("a share begins once")
         return Done()
 
@@ -170,7 +171,7 @@ def serve() -> None:
     threading.Thread(target=_read, args=(channel, orders), daemon=True).start()
     with telling(channel.send):
         begin = orders.get()
-        assert isinstance(begin, Begin)
+        assert isinstance(begin, Populate)
         config = worker_messages.from_text(begin.settings)
         with closing(Share(config, begin.nodes)) as share:
             while True:

@@ -34,7 +34,7 @@ from protocol.messages import Round
 from swarm_node.common.channel import Channel, Failed, PipeMessage
 from swarm_node.common.children import ChildKilled, ending, start
 from swarm_node.common.errors import TemporaryError, UserError
-from swarm_node.network.in_memory import Sent
+from swarm_node.network.in_memory import Outgoing
 from swarm_node.rollouts.groups import RoundReport
 from swarm_node.settings.simulation import SimulationConfig
 from swarm_node.simulation import worker_messages
@@ -42,7 +42,6 @@ from swarm_node.simulation.attacks.hostile import VictimReport, hostile_nodes
 from swarm_node.simulation.cell import Population
 from swarm_node.simulation.engines.share import (
     SHARE,
-    Begin,
     Consume,
     Consumed,
     Done,
@@ -51,6 +50,7 @@ from swarm_node.simulation.engines.share import (
     Join,
     Leave,
     Order,
+    Populate,
     Produce,
     Produced,
     Reply,
@@ -64,15 +64,13 @@ Answer = TypeVar("Answer", bound=PipeMessage)
 class SpreadPopulation(Population):
     """The nodes of a cell, in this process and in further ones."""
 
-    def __init__(
-        self, config: SimulationConfig, processes: int, command: Sequence[str] = COMMAND
-    ) -> None:
-        """`processes`: this one included. `command`: starts a further one."""
+    def __init__(self, config: SimulationConfig, processes: int) -> None:
+        """`processes`: this one included."""
         own, *parts = divided(config, processes)
         settings = worker_messages.as_text(config)
-        self._remote = [RemoteShare(command, settings, nodes) for nodes in parts]
+        self._remote = [RemoteShare(settings, nodes) for nodes in parts]
         self._own = Share(config, own)
-        self._sent: list[Sent] = []  # in this round, by all nodes
+        self._sent: list[Outgoing] = []  # in this round, by all nodes
 
     def join(self, nodes: Sequence[int]) -> None:
         self._all(Join(list(nodes)), Done)
@@ -116,11 +114,11 @@ class SpreadPopulation(Population):
 class RemoteShare:
     """A further process, with the nodes that live there."""
 
-    def __init__(self, command: Sequence[str], settings: str, nodes: Sequence[int]) -> None:
+    def __init__(self, settings: str, nodes: Sequence[int]) -> None:
         self._nodes = nodes
-        self._process, self._connection = start(command, None, os.environ)
+        self._process, self._connection = start(COMMAND, None, os.environ)
         self._channel = Channel(self._connection, self._connection, SHARE.up, SHARE.down)
-        self.send(Begin(settings, list(nodes)))
+        self.send(Populate(settings, list(nodes)))
 
     def send(self, order: Order) -> None:
         """Gives it an order, which it obeys when it has done the earlier ones."""

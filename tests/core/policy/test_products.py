@@ -11,7 +11,7 @@ from torch.autograd import gradcheck
 
 from swarm_node.policy import products
 from swarm_node.policy.llama import llama_training
-from swarm_node.policy.llama.llama_training import _Gated, _Products
+from swarm_node.policy.llama.llama_training import _AdaptedProducts, _Gated
 from swarm_node.policy.products import times
 
 needs_onednn = pytest.mark.skipif(
@@ -81,9 +81,11 @@ def test_the_gradients_of_several_layers_are_those_of_differences(ranks, biased,
     biases = [some(w, seed=3).requires_grad_(whole) if biased else None for w in widths]
     weights = [some(w, 4, seed=4).requires_grad_(whole) for w in widths]
     arguments = (x, down, *ups, *biases, *weights)
-    assert gradcheck(_Products.apply, arguments, atol=1e-6, rtol=1e-6)
+    assert gradcheck(_AdaptedProducts.apply, arguments, atol=1e-6, rtol=1e-6)
     ends = [0, *torch.tensor(ranks).cumsum(0).tolist()]
-    layers = zip(_Products.apply(*arguments), weights, biases, ups, pairwise(ends), strict=True)
+    layers = zip(
+        _AdaptedProducts.apply(*arguments), weights, biases, ups, pairwise(ends), strict=True
+    )
     for made, weight, bias, up, (first, past) in layers:
         plain = x @ weight.T
         plain = plain if bias is None else plain + bias
@@ -93,7 +95,7 @@ def test_the_gradients_of_several_layers_are_those_of_differences(ranks, biased,
 
 def test_a_frozen_input_gets_no_gradient_and_costs_no_product(monkeypatch) -> None:
     weight, up = some(6, 4), some(6, 2).requires_grad_()
-    (made,) = _Products.apply(some(5, 4), some(2, 4), up, None, weight)
+    (made,) = _AdaptedProducts.apply(some(5, 4), some(2, 4), up, None, weight)
     seen = []
     monkeypatch.setattr(
         llama_training, "times", lambda a, b: seen.append((a.shape, b.shape)) or a @ b.T
@@ -114,7 +116,7 @@ def test_a_step_keeps_one_thin_product_for_layers_with_the_same_input() -> None:
     ups = [some(30, 2).requires_grad_() for _ in range(3)]
     weights = [some(30, 40) for _ in range(3)]
     with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
-        _Products.apply(x, down, *ups, None, None, None, *weights)
+        _AdaptedProducts.apply(x, down, *ups, None, None, None, *weights)
     own = {t.data_ptr(): t.numel() for t in kept}
     for tensor in (x, down, *ups, *weights):
         own.pop(tensor.data_ptr(), None)

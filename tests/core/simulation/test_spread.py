@@ -11,7 +11,7 @@ import pytest
 
 from protocol.messages import PeerId, Round
 from swarm_node.common.errors import UserError
-from swarm_node.network.in_memory import MemorySwarm, Sent, SwarmInParts
+from swarm_node.network.in_memory import MemorySwarm, Outgoing, SwarmInParts
 from swarm_node.settings import AsynchronousConfig, GenerationConfig, ModelConfig, RoundConfig
 from swarm_node.settings.simulation import AttackConfig, FaultsConfig, SimulationConfig
 from swarm_node.settings.training import DefenceConfig
@@ -61,7 +61,7 @@ def test_a_round_is_the_same_in_one_process_and_in_three(arm: str, changes: dict
 
 def test_all_parts_of_a_swarm_lose_the_same_messages() -> None:
     sent = [
-        Sent(f"{sender} says {k}".encode(), PeerId(sender), Round(0))
+        Outgoing(f"{sender} says {k}".encode(), PeerId(sender), Round(0))
         for k in range(30)
         for sender in "abc"
     ]
@@ -118,6 +118,16 @@ def test_cores_go_to_cells_by_their_work(monkeypatch: pytest.MonkeyPatch) -> Non
     assert node_processes(limited, [lone, swarm], 2) == {lone: 1, swarm: 1}
     given = short.model_copy(update={"node_processes": 3})
     assert node_processes(given, [lone, swarm], 1) == {lone: 2, swarm: 3}
+
+
+@pytest.mark.parametrize(("device", "spread"), [("cpu", 8), ("mps", 1), ("cuda", 1)])
+def test_nodes_that_share_a_card_stay_in_one_process(
+    monkeypatch: pytest.MonkeyPatch, device: str, spread: int
+) -> None:
+    monkeypatch.setattr("swarm_node.simulation.estimate.usable_cores", lambda: 8)
+    config = SimulationConfig(arms=("4/4",), rounds=1000, model=ModelConfig(device=device))
+    (cell,) = all_cells(config)
+    assert node_processes(config, [cell], 1) == {cell: spread}
 
 
 def test_without_memory_for_more_each_cell_has_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
